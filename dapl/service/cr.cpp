@@ -13,13 +13,12 @@
 namespace udapl::dapl {
 
 Cr::Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
-       const transport::Endpoints& ends, Ep* ep, bool provider_ep) noexcept
+       const transport::Endpoints& ends, OwnEp own) noexcept
     : ObjectHeader(owner.provider, kType, &owner),
       request_(std::move(request)),
       endpoints_(ends),
       private_data_(request_->private_data()),
-      ep_(ep),
-      provider_ep_(provider_ep) {}
+      own_(own) {}
 
 Cr::~Cr() {
   if (request_ != nullptr) request_->reject({});
@@ -50,12 +49,13 @@ class Decision {
 
 // A request that is not accepted releases its EP: it returns to the consumer that reserved it, or
 // is destroyed if the provider made it.
-void release_ep(Ia& ia, Ep* ep, bool provider_ep) noexcept {
+void release_ep(const Cr& cr) noexcept {
+  const auto [ep, made_by_provider] = cr.own_ep();
   if (ep == nullptr) return;
-  if (!provider_ep)
+  if (!made_by_provider)
     static_cast<void>(ep->apply(EpInput::kReject));
   else if (invalidate(*ep))
-    ia.destroy(*ep);
+    cr.ia->destroy(*ep);
 }
 
 Status being_decided(DAT_CR_HANDLE handle) noexcept {
@@ -65,10 +65,10 @@ Status being_decided(DAT_CR_HANDLE handle) noexcept {
 
 // The EP to accept with: the CR's own or the one that the consumer passes, never both.
 Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
-  if (cr.ep() != nullptr) {
+  if (cr.own_ep().ep != nullptr) {
     if (handle != DAT_HANDLE_NULL)
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "the CR has an EP of its own");
-    return cr.ep();
+    return cr.own_ep().ep;
   }
   const auto ep = require_of<Ep>(*cr.ia, handle);
   if (ep == nullptr) return ep.refusal();
@@ -77,7 +77,7 @@ Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
 
 void reject(Decision& decision, Cr& cr, transport::PrivateData data) noexcept {
   cr.request()->reject(data);
-  release_ep(*cr.ia, cr.ep(), cr.provider_ep());
+  release_ep(cr);
   decision.complete();
 }
 
@@ -102,7 +102,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK, DAT_CR_PARAM* param
     param->remote_port_qual = cr->endpoints().remote_port;
     param->private_data_size = static_cast<DAT_COUNT>(data.size());
     param->private_data = data.empty() ? nullptr : const_cast<std::byte*>(data.data());
-    param->local_ep_handle = cr->ep();
+    param->local_ep_handle = cr->own_ep().ep;
     return Status();
   });
 }
@@ -119,7 +119,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep_handle, DAT_COUNT pr
     if (!data.ok()) return data.status();
     Decision decision(*cr);
     if (!decision.claimed()) return being_decided(handle);
-    const EpInput how = cr->ep() != nullptr ? EpInput::kAcceptOwn : EpInput::kAccept;
+    const EpInput how = cr->own_ep().ep != nullptr ? EpInput::kAcceptOwn : EpInput::kAccept;
     if (const Status status = (*ep)->accept(*cr->request(), cr->endpoints(), how, *data);
         !status.ok())
       return status;
@@ -152,10 +152,9 @@ DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL conn_qual) noexcept {
     Upcall upcall;  // runs last
     Decision decision(*cr);
     if (!decision.claimed()) return being_decided(handle);
-    Ia& ia = *cr->ia;
-    if (const Status status = hand_over(ia, conn_qual, cr->request(), upcall); !status.ok())
+    if (const Status status = hand_over(*cr->ia, conn_qual, cr->request(), upcall); !status.ok())
       return status;
-    release_ep(ia, cr->ep(), cr->provider_ep());
+    release_ep(*cr);
     decision.complete();
     return Status();
   });

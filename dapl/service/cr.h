@@ -10,6 +10,12 @@ namespace udapl::dapl {
 
 class Ep;
 
+// The EP that comes with a connection request, if any.
+struct OwnEp {
+  Ep* ep = nullptr;
+  bool made_by_provider = false;  // otherwise the consumer reserved it, with an RSP
+};
+
 // A connection request: a peer that waits for the consumer's decision. Independent of the service
 // point that it arrived at, which may have been freed.
 //
@@ -19,16 +25,14 @@ class Cr : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CR;
 
-  // `ends`: as the consumer is told; `ep`: the one that comes with the request, or null;
-  // `provider_ep`: made for it by the provider.
+  // `ends`: as the consumer is told.
   Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
-     const transport::Endpoints& ends, Ep* ep, bool provider_ep) noexcept;
+     const transport::Endpoints& ends, OwnEp own) noexcept;
   ~Cr();
   Cr(const Cr&) = delete;
   Cr& operator=(const Cr&) = delete;
 
-  [[nodiscard]] Ep* ep() const noexcept { return ep_; }
-  [[nodiscard]] bool provider_ep() const noexcept { return provider_ep_; }
+  [[nodiscard]] const OwnEp& own_ep() const noexcept { return own_; }
   [[nodiscard]] transport::Endpoints& endpoints() noexcept { return endpoints_; }
   [[nodiscard]] transport::PrivateData private_data() const noexcept { return private_data_; }
 
@@ -46,8 +50,7 @@ class Cr : public ObjectHeader {
   std::unique_ptr<transport::IncomingConnection> request_;
   transport::Endpoints endpoints_;
   transport::PrivateData private_data_;  // lives in the request
-  Ep* const ep_;
-  const bool provider_ep_;
+  const OwnEp own_;
   std::atomic<bool> claimed_{false};
 };
 

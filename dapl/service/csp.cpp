@@ -12,11 +12,9 @@ namespace udapl::dapl {
 
 Status Csp::receive(std::unique_ptr<transport::IncomingConnection>& request,
                     Upcall& upcall) noexcept {
-  Arrival arrival{.request = std::move(request), .place = {}, .conn_qual = conn_qual()};
+  Arrival arrival{.request = request, .place = {}, .conn_qual = conn_qual(), .own = {}};
   arrival.place.csp_handle = this;
-  const Status status = deliver(*ia, evd(), arrival, upcall);
-  if (!status.ok()) request = std::move(arrival.request);
-  return status;
+  return deliver(*ia, evd(), arrival, upcall);
 }
 
 namespace calls {

@@ -12,20 +12,15 @@ namespace udapl::dapl {
 
 Status Psp::receive(std::unique_ptr<transport::IncomingConnection>& request,
                     Upcall& upcall) noexcept {
-  Arrival arrival{.request = nullptr, .place = {}, .conn_qual = conn_qual()};
+  Arrival arrival{.request = request, .place = {}, .conn_qual = conn_qual(), .own = {}};
   arrival.place.psp_handle = this;
   if (flags_ == DAT_PSP_PROVIDER_FLAG) {
     Result<Ep*> ep = make_provider_ep(*ia, *request);
     if (!ep.ok()) return ep.status();
-    arrival.ep = *ep;
-    arrival.provider_ep = true;
+    arrival.own = {.ep = *ep, .made_by_provider = true};
   }
-  arrival.request = std::move(request);
   const Status status = deliver(*ia, evd(), arrival, upcall);
-  if (!status.ok()) {
-    request = std::move(arrival.request);
-    if (arrival.ep != nullptr) ia->destroy(*arrival.ep);
-  }
+  if (!status.ok() && arrival.own.ep != nullptr) ia->destroy(*arrival.own.ep);
   return status;
 }
 

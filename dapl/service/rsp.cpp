@@ -32,42 +32,46 @@ bool Rsp::begin_free() noexcept {
   }
 }
 
+// The EP for the request: the reserved one, which changes its state, or one that is made for it.
+Result<OwnEp> Rsp::take_ep(const transport::IncomingConnection& request) noexcept {
+  if (ep_ == nullptr) {
+    Result<Ep*> made = make_provider_ep(*ia, request);
+    if (!made.ok()) return made.status();
+    return OwnEp{.ep = *made, .made_by_provider = true};
+  }
+  if (const Status status = ep_->apply(EpInput::kRequest); !status.ok()) return status;
+  return OwnEp{.ep = ep_};
+}
+
+// The request could not be delivered: undoes take_ep() and listens again.
+void Rsp::resume(const OwnEp& own) noexcept {
+  if (own.made_by_provider)
+    ia->destroy(*own.ep);
+  else
+    static_cast<void>(own.ep->apply(EpInput::kRequestLost));
+  const bool listens = listen({conn_qual(), nullptr}).ok();
+  Ia& owner = *ia;
+  phase_.store(Phase::kListening, std::memory_order_release);
+  if (listens) return;
+  // The consumer may free the RSP at once: it serves as a name only.
+  UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
+  report_async(owner, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this, DAT_IA_OTHER_ERROR);
+}
+
 Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
                     Upcall& upcall) noexcept {
-  Arrival arrival{.request = nullptr, .place = {}, .conn_qual = conn_qual(), .ep = ep_};
-  arrival.place.rsp_handle = this;  // freed when the consumer sees it: serves as a name only
-  Status status;
-  if (ep_ != nullptr) {
-    status = ep_->apply(EpInput::kRequest);
-  } else {
-    Result<Ep*> made = make_provider_ep(*ia, *request);
-    status = made.status();
-    if (made.ok()) arrival.ep = *made;
-    arrival.provider_ep = true;
-  }
-  if (!status.ok()) {
+  Result<OwnEp> own = take_ep(*request);
+  if (!own.ok()) {
     phase_.store(Phase::kListening, std::memory_order_release);
-    return status;
+    return own.status();
   }
+  Arrival arrival{.request = request, .place = {}, .conn_qual = conn_qual(), .own = *own};
+  arrival.place.rsp_handle = this;  // freed when the consumer sees it: serves as a name only
 
   const Ending ending;  // destroyed after `last`
-  // The port is free before the consumer can learn of the request.
-  close();
-  arrival.request = std::move(request);
-  status = deliver(*ia, evd(), arrival, upcall);
-  if (!status.ok()) {
-    request = std::move(arrival.request);
-    if (ep_ == nullptr)
-      ia->destroy(*arrival.ep);
-    else
-      static_cast<void>(ep_->apply(EpInput::kRequestLost));
-    const bool listens = listen({conn_qual(), nullptr}).ok();
-    Ia& owner = *ia;
-    phase_.store(Phase::kListening, std::memory_order_release);
-    if (!listens) {  // the consumer may free the RSP at once: it serves as a name only
-      UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
-      report_async(owner, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this, DAT_IA_OTHER_ERROR);
-    }
+  close();              // the port is free before the consumer can learn of the request
+  if (const Status status = deliver(*ia, evd(), arrival, upcall); !status.ok()) {
+    resume(*own);
     return status;
   }
   // Null if ~Ia has already taken the RSP: ~Rsp then waits for kGone.
@@ -76,7 +80,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
   // C4).
   tag.store(ObjectHeader::kConsumed, std::memory_order_relaxed);
   phase_.store(Phase::kGone, std::memory_order_release);
-  return status;
+  return Status();
 }
 
 void Rsp::Sink::on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept {

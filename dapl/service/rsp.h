@@ -48,6 +48,9 @@ class Rsp : public ServicePoint {
     return seen;
   }
 
+  [[nodiscard]] Result<OwnEp> take_ep(const transport::IncomingConnection& request) noexcept;
+  void resume(const OwnEp& own) noexcept;
+
   struct Sink final : transport::ListenSink {
     explicit Sink(Rsp& owner) noexcept : rsp(owner) {}
     void on_request(std::unique_ptr<transport::IncomingConnection> request) noexcept override;

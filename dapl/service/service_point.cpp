@@ -7,7 +7,6 @@
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/trace_points.h"
-#include "dapl/service/cr.h"
 #include "dapl/service/csp.h"
 #include "dapl/service/psp.h"
 #include "dapl/service/rsp.h"
@@ -106,9 +105,8 @@ Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try 
   // The CR reports the consumer's own qualifier; the transport has folded it if it is not a port.
   transport::Endpoints ends = arrival.request->endpoints();
   if (arrival.conn_qual != 0) ends.local_port = arrival.conn_qual;
-  if (arrival.ep != nullptr) arrival.ep->set_endpoints(ends);
-  Owned<Cr> made =
-      make_object<Cr>(ia, std::move(arrival.request), ends, arrival.ep, arrival.provider_ep);
+  if (arrival.own.ep != nullptr) arrival.own.ep->set_endpoints(ends);
+  Owned<Cr> made = make_object<Cr>(ia, std::move(arrival.request), ends, arrival.own);
   Cr& cr = ia.adopt(std::move(made));
   if (trace::enabled(trace::kNormal)) [[unlikely]]
     point::connection(cr, DAT_CONNECTION_REQUEST_EVENT, ends, cr.request()->private_data());

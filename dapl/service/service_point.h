@@ -6,13 +6,12 @@
 #include "dapl/objects/ia.h"
 #include "dapl/objects/object.h"
 #include "dapl/objects/require.h"
+#include "dapl/service/cr.h"
 #include "dapl/transport/adapter.h"
 
 #include <atomic>
 
 namespace udapl::dapl {
-
-class Ep;
 
 // The base of PSP, RSP and CSP: a listener whose requests become CRs and events on a CR EVD.
 //
@@ -81,11 +80,10 @@ template <class P>
 
 // A request on its way to the consumer.
 struct Arrival {
-  std::unique_ptr<transport::IncomingConnection> request;
+  std::unique_ptr<transport::IncomingConnection>& request;
   DAT_SP_HANDLE place;  // as the event reports it
   DAT_CONN_QUAL conn_qual;
-  Ep* ep = nullptr;          // comes with the request: of an RSP, or made by the provider
-  bool provider_ep = false;  // the latter
+  OwnEp own;
 };
 
 // A TENTATIVE EP for `request`: without PZ and EVDs, read depths as the peer proposes.
@@ -93,7 +91,7 @@ struct Arrival {
                                            const transport::IncomingConnection& request) noexcept;
 
 // Makes a CR of the arrival and posts its event to `evd`. On failure (the EVD is full, no memory)
-// nothing has changed and arrival.request is still set. `upcall` receives the work to run without
+// nothing has changed and the request is still there. `upcall` receives the work to run without
 // locks.
 [[nodiscard]] Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept;
 

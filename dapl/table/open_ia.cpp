@@ -119,7 +119,7 @@ bool OpenIa::has_consumer_objects() noexcept {
   const ScopedLock lock(lock_);
   std::size_t own = own_async_evd_ == nullptr ? 0 : 1;
   for (const Cr* cr = list<Cr>().front(); cr != nullptr; cr = ObjectList<Cr>::next(*cr))
-    own += cr->provider_ep() ? 2 : 1;
+    own += cr->own_ep().made_by_provider ? 2 : 1;
   return std::apply([](const auto&... list) { return (list.size() + ...); }, lists_) > own;
 }
 
