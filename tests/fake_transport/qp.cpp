@@ -182,11 +182,6 @@ void Qp::time_out() {
   end_locked([](transport::ConnectionSink& sink) { sink.on_timed_out(); });
 }
 
-void Qp::fail_accept() {
-  const std::scoped_lock lock(world());
-  accept_failed_locked();
-}
-
 // ---- the end of a connection -------------------------------------------------------------------
 
 void Qp::end_locked(Report report) {
@@ -233,11 +228,6 @@ void Qp::disconnect(transport::DisconnectMode mode) noexcept {
 void Qp::finish_drain_locked() {
   if (state_ == State::kDraining && requests_.empty())
     end_both_locked(report_disconnected, report_disconnected);
-}
-
-void Qp::peer_disconnects() {
-  const std::scoped_lock lock(world());
-  end_both_locked(report_disconnected, report_disconnected);
 }
 
 void Qp::break_(transport::BreakCause cause) {
@@ -307,27 +297,10 @@ transport::QpInit Qp::init() const {
 
 int Qp::receives_of_the_core() const { return init().sink->receives_held(); }
 
-int Qp::queued_requests() const {
-  const std::scoped_lock lock(world());
-  return static_cast<int>(requests_.size());
-}
-
 void Qp::hold(bool held) {
   const std::scoped_lock lock(world());
   held_ = held;
   if (!held) pump_locked();
-}
-
-void Qp::complete_request(DAT_DTO_COMPLETION_STATUS status) {
-  const std::scoped_lock lock(world());
-  if (requests_.empty()) return;
-  const Work work = std::move(requests_.front());
-  requests_.pop_front();
-  complete_locked(work, status);
-  if (status != DAT_DTO_SUCCESS)
-    end_both_locked(report_broken_locally, report_broken_remotely);
-  else
-    finish_drain_locked();
 }
 
 bool Qp::deliver(const void* data, std::size_t length, bool solicited) {

@@ -98,17 +98,12 @@ class Qp final : public transport::Qp {
   void refuse();
   void unreachable();
   void time_out();
-  void fail_accept();
-  void peer_disconnects();
   void break_(transport::BreakCause cause);
   void async_error();
   // Held requests stay queued; hold(false) executes them.
   void hold(bool held);
   // Whether complete_requests() executes them.
   bool completes_if_asked = false;
-  [[nodiscard]] int queued_requests() const;
-  // Completes the oldest queued request with this status; a failure breaks the connection.
-  void complete_request(DAT_DTO_COMPLETION_STATUS status);
   // Delivers a message as if a peer had sent it. Returns false if there was no buffer; then the
   // connection breaks.
   bool deliver(const void* data, std::size_t length, bool solicited = false);

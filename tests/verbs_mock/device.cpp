@@ -182,11 +182,6 @@ extern "C" {
 
 void verbs_mock_set_siw(bool chosen) { siw = chosen; }
 
-void verbs_mock_set_null(bool null) {
-  const Lock lock(device().mutex);
-  device().null_mode = null;
-}
-
 namespace {
 
 void raise_everywhere(ibv_event_type type, unsigned port) {

@@ -62,11 +62,6 @@ void verbs_mock_fail_at(unsigned n) {
   fail_at = n;
 }
 
-void verbs_mock_fail_always(const char* call, int error) {
-  std::snprintf(always, sizeof always, "%s", call != nullptr ? call : "");
-  always_with = error;
-}
-
 void verbs_mock_lose_resolutions(unsigned n) { resolutions_to_lose = n; }
 
 bool verbs_mock_loses_resolution() noexcept {
@@ -89,8 +84,6 @@ void verbs_mock_lose_disconnects(bool lose) { disconnects_lost = lose; }
 bool verbs_mock_disconnects_lost() noexcept { return disconnects_lost; }
 
 const char* verbs_mock_failed_call() { return failed; }
-
-unsigned verbs_mock_fallible_calls() { return calls; }
 
 unsigned verbs_mock_live(char* text, std::size_t size) {
   unsigned total = 0;

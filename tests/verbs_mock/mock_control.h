@@ -5,19 +5,17 @@
 
 // How a test controls and queries the doubles of libibverbs and librdmacm. Exported by the double
 // of libibverbs in the version node VERBS_MOCK. Thread-safe.
+//
+// Some behaviour is chosen by the environment only, for programs that know nothing of the double:
+// VERBS_MOCK_NULL=1: posts complete at once, move no data and take no lock, for measurements;
+// VERBS_MOCK_FAIL=CALL or CALL=ERRNO: every call of that name fails.
 extern "C" {
-
-// Contexts that are opened from now on complete posts at once, move no data and take no lock: for
-// measurements. Also set by VERBS_MOCK_NULL=1 in the environment.
-void verbs_mock_set_null(bool null);
 
 // Makes the n-th call from now on, of those that can fail, fail with its typical errno; 0: none.
 // Also set by VERBS_MOCK_FAIL_AT=N in the environment.
 void verbs_mock_fail_at(unsigned n);
 // The name of the call that was made to fail since verbs_mock_fail_at(); null: none.
 const char* verbs_mock_failed_call();
-// The number of calls since verbs_mock_fail_at() that could have failed.
-unsigned verbs_mock_fallible_calls();
 
 // The kind of the device's ports, for contexts that are opened from now on. Also set by
 // VERBS_MOCK_FABRIC=roce, infiniband or ipoib in the environment.
@@ -90,10 +88,6 @@ void verbs_mock_flush_lazily(bool lazy);
 
 // Calls that poll or arm a CQ take this long, so that calls of other threads overlap with them.
 void verbs_mock_delay_cq_calls(unsigned microseconds);
-// From now on every call of that name fails with `error`; null: none. Also set by
-// VERBS_MOCK_FAIL=CALL or CALL=ERRNO in the environment.
-void verbs_mock_fail_always(const char* call, int error);
-
 // rdma_disconnect of an established connection returns this long after its events have been queued;
 // 0: at once.
 void verbs_mock_delay_disconnect(unsigned microseconds);

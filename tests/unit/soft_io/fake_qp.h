@@ -77,10 +77,6 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     const std::lock_guard guard(lock_);
     return handshake_ != nullptr ? handshake_->endpoints() : transport::Endpoints{};
   }
-  void disconnect_now() {
-    const std::lock_guard guard(lock_);
-    stream_.reset();
-  }
 
   iwarp::MpaConfig config;       // set before start() or accept
   bool refuse_stream = false;    // makes attach() fail
