@@ -4,7 +4,6 @@
 #include "providers/soft/mr_table.h"
 
 #include <array>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -15,10 +14,6 @@ namespace udapl::soft {
 namespace {
 
 constexpr std::size_t kMaxPieces = 64;  // of local memory in one direct access
-// The pages of the ring are freed when nothing has been sent for kIdle, if at least kMinReleased
-// bytes were sent before.
-constexpr auto kIdle = std::chrono::seconds(1);
-constexpr std::uint64_t kMinReleased = 16 * 1024;
 
 }  // namespace
 
@@ -35,15 +30,14 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool di
       peer_memory_(rings_.their_greeting(), rings_.our_greeting(), rings_.granted_by_them(),
                    rings_.bell()),
       direct_(direct),
-      release_at_(kMinReleased),
-      idle_timer_(reactor_, Call::to<&RingStream::on_idle>(this)) {
+      idle_pages_(reactor_, handler_) {
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
 }
 
 // What was sent remains readable for the peer, however long that takes.
 RingStream::~RingStream() {
   sleep_unawares(false);
-  idle_timer_.stop();
+  idle_pages_.stop();
   if (!rings_.valid()) return;
   if (handler_ != nullptr) reactor_.unwatch(rings_.bell(), *handler_);
   if (aborts_) finish(shm::RingEnd::kReset);
@@ -152,7 +146,7 @@ std::uint32_t RingStream::look() noexcept {
   if (only_input_matters()) [[likely]]
     return has_input() ? placed | EPOLLIN : placed;
   if (rests_) stay_awake();
-  if (idle_due_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (idle_pages_.due()) [[unlikely]]
     release_pages();
   std::uint32_t now = placed;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
@@ -167,8 +161,8 @@ std::uint32_t RingStream::look() noexcept {
 // Sets the handler's sign, through which the reactor detects input without a call, if input is the
 // only possible event. The sign does not show the peer's end of the stream, but that is not urgent.
 void RingStream::show_sign() noexcept {
-  const bool only_input = events_ == EPOLLIN && !idle_due_.load(std::memory_order_relaxed) &&
-                          !lender_.any() && !borrower_.is_next(reader_.position());
+  const bool only_input = events_ == EPOLLIN && !idle_pages_.due() && !lender_.any() &&
+                          !borrower_.is_next(reader_.position());
   handler_->sign->seen(reader_.position());
   handler_->sign->watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
 }
@@ -183,7 +177,7 @@ void RingStream::stay_awake() noexcept {
 // Once the peer is gone, nothing would wake this side.
 bool RingStream::rest() noexcept {
   if (!bell_.on_rest()) lose_peer();
-  if (idle_due_.load(std::memory_order_relaxed) || (peer_gone_ && look() != 0)) return false;
+  if (idle_pages_.due() || (peer_gone_ && look() != 0)) return false;
   rests_ = true;
   const bool input = !wants(EPOLLIN) || (reader_.may_sleep() && !has_input());
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
@@ -229,32 +223,13 @@ void RingStream::end_grants() noexcept {
   memory_->end_grants(std::move(grants_));
 }
 
-// ---- pages of a connection that has become idle -------------------------------------------------
-
-// Starts the idle timer, unless a thread polls the reactor: for a timer, it would read the clock in
-// each of its turns.
-void RingStream::watch_pages() noexcept {
-  release_at_ = put_ + kMinReleased;
-  if (handler_ == nullptr || reactor_.polled()) return;
-  release_at_ = std::numeric_limits<std::uint64_t>::max();
-  put_then_ = put_;
-  idle_timer_.start_after(kIdle);
-}
-
-// Called by a timer. Acquires no lock of the stream's owner; look() does the work.
-void RingStream::on_idle() noexcept {
-  idle_due_.store(true, std::memory_order_relaxed);
-  reactor_.request_call(*handler_);
-}
-
-// Only the writer of a ring may do this, and only if everything was read.
+// Only the writer of a ring may free its pages, and only if everything was read.
 void RingStream::release_pages() noexcept {
-  idle_due_.store(false, std::memory_order_relaxed);
-  if (put_ != put_then_) return watch_pages();
+  if (!idle_pages_.end_wait(put_)) return;
   if (!lender_.any()) lender_.reclaim();
-  const bool unread = writer_.unread() != 0 || !lender_.all_returned();
-  release_at_ = unread ? put_ + 1 : put_ + kMinReleased;
-  if (!unread) rings_.release_pages();
+  const bool all_read = writer_.unread() == 0 && lender_.all_returned();
+  idle_pages_.released(put_, all_read);
+  if (all_read) rings_.release_pages();
 }
 
 }  // namespace udapl::soft

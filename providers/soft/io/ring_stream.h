@@ -4,12 +4,11 @@
 #include "providers/soft/io/bell.h"
 #include "providers/soft/io/byte_stream.h"
 #include "providers/soft/io/confirmation_habit.h"
+#include "providers/soft/io/idle_pages.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/shm/rings.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -111,14 +110,11 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   void sleep_unawares(bool on) noexcept;
   void show_placed(bool on) noexcept;
   void show_sign() noexcept;
-  void watch_pages() noexcept;
   void release_pages() noexcept;
-  void on_idle() noexcept;
   [[nodiscard]] bool wants(std::uint32_t event) const noexcept { return (events_ & event) != 0; }
   // Whether nothing but input can be ready. The end of the stream is found when the input is read.
   [[nodiscard]] bool only_input_matters() const noexcept {
-    return events_ == EPOLLIN && !rests_ && !lender_.any() && !peer_gone_ &&
-           !idle_due_.load(std::memory_order_relaxed);
+    return events_ == EPOLLIN && !rests_ && !lender_.any() && !peer_gone_ && !idle_pages_.due();
   }
 
   Reactor& reactor_;
@@ -148,10 +144,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   CompletionDemand* demand_ = nullptr;  // of the completion that depends on it
   bool unaware_ = false;                // sleeps, and is not woken when it is reached
   ConfirmationHabit habit_;
-  std::uint64_t release_at_;    // value of put_ at which watch_pages() is due
-  std::uint64_t put_then_ = 0;  // value of put_ when idle_timer_ was started
-  std::atomic<bool> idle_due_{false};
-  Timer idle_timer_;  // last: it calls this object
+  IdlePages idle_pages_;  // last: its timer calls the handler
 };
 
 }  // namespace udapl::soft

@@ -71,8 +71,7 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   if (writer_.broken() || lender_.broken()) return {IoResult::kBroken, EPROTO};
   if ((hidden != 0 || loans) && writer_.publish()) bell_.ring();
   if (lender_.any() != had_loans) show_sign();
-  if (put_ >= release_at_) [[unlikely]]
-    watch_pages();
+  idle_pages_.sent(put_);
   return count_sent();
 }
 
@@ -102,8 +101,7 @@ void RingStream::put_frame(std::span<const std::byte> front, std::span<const std
 
 void RingStream::show_frames() noexcept {
   if (writer_.hidden() != 0 && writer_.publish()) bell_.ring();
-  if (put_ >= release_at_) [[unlikely]]
-    watch_pages();
+  idle_pages_.sent(put_);
 }
 
 IoResult RingStream::count_sent() noexcept {
