@@ -22,6 +22,14 @@ enum class Posts : std::uint8_t {
   kFlushed  // completed at once
 };
 
+// What a queue may do in a given state of its connection.
+struct QueueMode {
+  Posts posts;
+  bool transmits;
+  bool answers;    // whether the peer's requests are answered
+  bool connected;  // whether the hard watermark applies
+};
+
 // The STag in zero-length RDMA Writes and Reads; it names no memory and is ignored.
 inline constexpr std::uint32_t kNoStag = 1;
 

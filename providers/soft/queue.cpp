@@ -104,7 +104,7 @@ void Queue::start(const iwarp::Agreed& agreed) noexcept {
 
 void Queue::set_mode(const QueueMode& mode) noexcept {
   requests_.set_posts(mode.posts);
-  receives_.set_mode(mode.posts == Posts::kFlushed, mode.connected);
+  receives_.set_mode(mode);
   responder_.set_answers(mode.answers);
   transmits_ = mode.transmits;
 }

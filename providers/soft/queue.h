@@ -18,14 +18,6 @@
 
 namespace udapl::soft {
 
-// What a queue may do in a given state of its connection.
-struct QueueMode {
-  Posts posts;
-  bool transmits;
-  bool answers;    // whether the peer's requests are answered
-  bool connected;  // whether the hard watermark applies
-};
-
 // The part of a Qp that knows nothing of connections: its requests, its answers to the peer's
 // requests, and its receives, carried by the link that the connection has put below it. Chooses
 // what is sent next, and is the Inbound for what arrives. Raises a Fault for whatever ends the

@@ -55,7 +55,7 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
   receive.id = id;
   receive.flags = flags;
   receive.pd = shared_.pd;
-  if (over_) [[unlikely]] {
+  if (flushes_posts_) [[unlikely]] {
     receive.segment_count = 0;
     receives_.push();
     flush();
@@ -101,13 +101,13 @@ Verdict ReceiveQueue::fill_send(const iwarp::SendSegment& segment, std::uint32_t
                                 iwarp::Payload& payload) noexcept {
   if (segment.first && (srq_ != nullptr || receives_.empty())) return Verdict::kWait;
   const Verdict prepared = prepare(segment, length);
-  return prepared == Verdict::kOk ? placed(scatter_.fill(shared_.memory, payload)) : prepared;
+  return prepared == Verdict::kOk ? check_placed(scatter_.fill(shared_.memory, payload)) : prepared;
 }
 
 Verdict ReceiveQueue::place_send(const iwarp::SendSegment& segment) noexcept {
   const Verdict prepared = prepare(segment, segment.payload.size());
   if (prepared != Verdict::kOk) return prepared;
-  return placed(scatter_.place(shared_.memory, kept_, segment.payload));
+  return check_placed(scatter_.place(shared_.memory, kept_, segment.payload));
 }
 
 // If this is the first segment, takes a receive. Checks that `length` bytes of the segment fit.
@@ -137,8 +137,8 @@ Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t len
   return Verdict::kOk;
 }
 
-Verdict ReceiveQueue::placed(bool done) noexcept {
-  if (done) return Verdict::kOk;
+Verdict ReceiveQueue::check_placed(bool placed) noexcept {
+  if (placed) return Verdict::kOk;
   buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
   shared_.refused_why = BreakReason::kLocalFault;
   return Verdict::kCatastrophic;

@@ -4,6 +4,7 @@
 #include "dapl/transport/qp.h"
 #include "providers/reactor/reactor.h"
 #include "providers/soft/iwarp/inbound.h"
+#include "providers/soft/outgoing.h"
 #include "providers/soft/qp_shared.h"
 #include "providers/soft/srq.h"
 #include "providers/soft/work_queue.h"
@@ -47,10 +48,9 @@ class ReceiveQueue {
   }
 
   void clear() noexcept UDAPL_REQUIRES(qp_locked);  // keeps posted receives
-  // `over`: posted receives are flushed at once. `connected`: the hard watermark applies.
-  void set_mode(bool over, bool connected) noexcept UDAPL_REQUIRES(qp_locked) {
-    over_ = over;
-    connected_ = connected;
+  void set_mode(const QueueMode& mode) noexcept UDAPL_REQUIRES(qp_locked) {
+    flushes_posts_ = mode.posts == Posts::kFlushed;
+    connected_ = mode.connected;
   }
   // Waits for a call that runs in another thread. No lock may be held.
   void close() noexcept { buffer_promised_.close(); }
@@ -91,7 +91,7 @@ class ReceiveQueue {
   [[nodiscard]] iwarp::Verdict without_receive() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,
                                        std::size_t length) noexcept UDAPL_REQUIRES(qp_locked);
-  [[nodiscard]] iwarp::Verdict placed(bool done) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] iwarp::Verdict check_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
   void complete(const transport::Completion& completion, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool holds_more_than(int mark) noexcept UDAPL_REQUIRES(qp_locked);
@@ -102,7 +102,7 @@ class ReceiveQueue {
   QueueEnd& end_;
   Cq* cq_ UDAPL_GUARDED_BY(qp_locked);
   bool solicited_only_ UDAPL_GUARDED_BY(qp_locked);
-  bool over_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool flushes_posts_ UDAPL_GUARDED_BY(qp_locked) = false;
   bool connected_ UDAPL_GUARDED_BY(qp_locked) = false;
 
   WorkRing<Receive> receives_ UDAPL_GUARDED_BY(qp_locked);

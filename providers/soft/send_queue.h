@@ -155,7 +155,7 @@ class SendQueue {
                             std::span<std::byte> room,
                             std::span<const std::byte>& gathered) noexcept
       UDAPL_REQUIRES(qp_locked);
-  [[nodiscard]] iwarp::Verdict read_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] iwarp::Verdict check_read_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
   DAT_RETURN post_unconnected(RequestKind kind, transport::WorkId id,
                               transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);

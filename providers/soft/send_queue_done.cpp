@@ -104,53 +104,60 @@ void SendQueue::answered(Request& request) noexcept {
   report_done();
 }
 
-// The peer has ended the stream because of one of our requests: the oldest request of the kind that
-// the Terminate refers to gets a status of its own. A Send or Write that was already reported as
-// done cannot be blamed any more (docs/compatibility.md C6).
-void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
-  DAT_DTO_COMPLETION_STATUS status = DAT_DTO_ERR_REMOTE_RESPONDER;
-  bool (*blamed)(RequestKind) = [](RequestKind) { return true; };
-  switch (reason.code) {
+namespace {
+
+// The requests that a Terminate can refer to, and how the one that caused it has failed.
+struct Culprit {
+  DAT_DTO_COMPLETION_STATUS status;
+  bool (*can_be)(RequestKind kind);
+};
+
+Culprit culprit_of(TerminateCode code) noexcept {
+  constexpr auto is_send = [](RequestKind kind) { return kind == RequestKind::kSend; };
+  constexpr auto is_write = [](RequestKind kind) {
+    return kind == RequestKind::kWrite || kind == RequestKind::kWriteImmediate;
+  };
+  constexpr auto takes_receive = [](RequestKind kind) {
+    return kind == RequestKind::kSend || kind == RequestKind::kWriteImmediate;
+  };
+  switch (code) {
     case TerminateCode::kRdmapInvalidStag:
     case TerminateCode::kRdmapBaseBounds:
     case TerminateCode::kRdmapAccess:
     case TerminateCode::kRdmapNotThisStream:
     case TerminateCode::kRdmapToWrap:
     case TerminateCode::kRdmapProtectionUnspecified:
-      status = DAT_DTO_ERR_REMOTE_ACCESS;
-      blamed = expects_response;
-      break;
+      return {DAT_DTO_ERR_REMOTE_ACCESS, expects_response};
     case TerminateCode::kRdmapCannotInvalidateProtection:
     case TerminateCode::kRdmapCannotInvalidate:
-      status = DAT_DTO_ERR_REMOTE_ACCESS;
-      blamed = [](RequestKind kind) { return kind == RequestKind::kSend; };
-      break;
+      return {DAT_DTO_ERR_REMOTE_ACCESS, is_send};
     case TerminateCode::kDdpTaggedInvalidStag:
     case TerminateCode::kDdpTaggedBaseBounds:
     case TerminateCode::kDdpTaggedNotThisStream:
     case TerminateCode::kDdpTaggedToWrap:
-      status = DAT_DTO_ERR_REMOTE_ACCESS;
-      blamed = [](RequestKind kind) {
-        return kind == RequestKind::kWrite || kind == RequestKind::kWriteImmediate;
-      };
-      break;
+      return {DAT_DTO_ERR_REMOTE_ACCESS, is_write};
     case TerminateCode::kDdpUntaggedNoBuffer:
-      status = DAT_DTO_ERR_RECEIVER_NOT_READY;
-      [[fallthrough]];
+      return {DAT_DTO_ERR_RECEIVER_NOT_READY, takes_receive};
     case TerminateCode::kDdpUntaggedTooLong:
-      blamed = [](RequestKind kind) {
-        return kind == RequestKind::kSend || kind == RequestKind::kWriteImmediate;
-      };
-      break;
+      return {DAT_DTO_ERR_REMOTE_RESPONDER, takes_receive};
     default:
-      break;
+      return {DAT_DTO_ERR_REMOTE_RESPONDER, [](RequestKind) { return true; }};
   }
+}
+
+}  // namespace
+
+// The peer has ended the stream because of one of our requests: the oldest request of the kind that
+// the Terminate refers to gets a status of its own. A Send or Write that was already reported as
+// done cannot be blamed any more (docs/compatibility.md C6).
+void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
+  const Culprit culprit = culprit_of(reason.code);
   // Considers only requests that have been sent at least in part.
   const std::uint64_t end = built_ + (building || half_built() ? 1 : 0);
   for (std::uint64_t i = requests_.head(); i != end; ++i) {
     Request& request = requests_.at(i);
-    if (request.kind == RequestKind::kBind || !blamed(request.kind)) continue;
-    request.status = status;
+    if (request.kind == RequestKind::kBind || !culprit.can_be(request.kind)) continue;
+    request.status = culprit.status;
     return;
   }
 }
@@ -175,14 +182,14 @@ bool SendQueue::oldest_read(iwarp::ReadSink& sink) noexcept {
 }
 
 Verdict SendQueue::place_read(std::span<const std::byte> payload) noexcept {
-  return read_placed(scatter_.place(shared_.memory, sinks_, payload));
+  return check_read_placed(scatter_.place(shared_.memory, sinks_, payload));
 }
 
 Verdict SendQueue::fill_read(iwarp::Payload& payload) noexcept {
-  return read_placed(scatter_.fill(shared_.memory, payload));
+  return check_read_placed(scatter_.fill(shared_.memory, payload));
 }
 
-Verdict SendQueue::read_placed(bool placed) noexcept {
+Verdict SendQueue::check_read_placed(bool placed) noexcept {
   if (placed) return Verdict::kOk;
   requests_.at(unanswered_).status = DAT_DTO_ERR_LOCAL_PROTECTION;
   shared_.refused_why = BreakReason::kLocalFault;
