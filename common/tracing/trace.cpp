@@ -182,21 +182,37 @@ class FunctionName {
   const char* name_;
 };
 
+// The text of a message, formatted and made printable.
+class MessageText {
+ public:
+  [[gnu::format(printf, 2, 0)]] MessageText(const char* format, va_list args) noexcept {
+    if (std::vsnprintf(text_.data(), text_.size(), format, args) < 0) text_[0] = '\0';
+    make_printable(text_.data(), std::strlen(text_.data()));
+  }
+  void add_suppressed(unsigned count) noexcept {
+    const std::size_t used = std::strlen(text_.data());
+    std::snprintf(text_.data() + used, text_.size() - used, " (%u more like this suppressed)",
+                  count);
+  }
+  [[nodiscard]] const char* c_str() const noexcept { return text_.data(); }
+
+ private:
+  std::array<char, kLine> text_;
+};
+
 }  // namespace
 
 void write(Level level, const char* function, const char* format, ...) noexcept {
   const int saved_errno = errno;
   const FunctionName name(function);
-  char text[kLine];
   va_list args;
   va_start(args, format);
-  if (std::vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
+  const MessageText text(format, args);
   va_end(args);
-  make_printable(text, std::strlen(text));
   emit(Record{.level = level,
               .kind = level <= kError ? Kind::kError : Kind::kMessage,
               .function = name.c_str(),
-              .text = text});
+              .text = text.c_str()});
   errno = saved_errno;
 }
 
@@ -208,17 +224,13 @@ void write_limited(RateLimit& limit, Level level, const char* function, const ch
   unsigned suppressed = 0;
   const bool limited = trace::level() < kNormal;
   const bool admitted = !limited || limit.admit(Clock::now(), suppressed);
-  char text[kLine];
   va_list args;
   va_start(args, format);
-  const int length = std::vsnprintf(text, sizeof text, format, args);
+  MessageText text(format, args);
   va_end(args);
-  if (length < 0) text[0] = '\0';
-  make_printable(text, std::strlen(text));
-  const auto used = std::min(static_cast<std::size_t>(std::max(length, 0)), sizeof text - 1);
-  if (suppressed != 0)
-    std::snprintf(text + used, sizeof text - used, " (%u more like this suppressed)", suppressed);
-  Record record{.level = level, .kind = Kind::kError, .function = name.c_str(), .text = text};
+  if (suppressed != 0) text.add_suppressed(suppressed);
+  Record record{
+      .level = level, .kind = Kind::kError, .function = name.c_str(), .text = text.c_str()};
   complete(record);
   send(record, admitted ? write_sinks : discard_text);
   errno = saved_errno;
@@ -228,12 +240,10 @@ void write_error(Level level, DAT_RETURN code, const char* function, const char*
                  ...) noexcept {
   const int saved_errno = errno;
   const FunctionName name(function);
-  char text[kLine];
   va_list args;
   va_start(args, format);
-  if (std::vsnprintf(text, sizeof text, format, args) < 0) text[0] = '\0';
+  const MessageText text(format, args);
   va_end(args);
-  make_printable(text, std::strlen(text));
   char names[128];
   const char* const subtype = subtype_name(code);
   const char* const type = type_name(code);
@@ -244,7 +254,7 @@ void write_error(Level level, DAT_RETURN code, const char* function, const char*
               .kind = Kind::kError,
               .code = code,
               .function = name.c_str(),
-              .text = text,
+              .text = text.c_str(),
               .status = names});
   if (level <= trace::level()) Refusal::mark_shown();
   errno = saved_errno;
