@@ -289,15 +289,32 @@ bool Endpoint::reap(DAT_EVD_HANDLE evd, std::optional<std::uint64_t> bytes, cons
   return true;
 }
 
+// Looks for an event once, by a wait of that length or, if the plan polls or uses a CNO, by a
+// dequeue. Then QUEUE_EMPTY means that there was none, and the CNO has been waited on.
+DAT_RETURN Endpoint::look_for_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT wait, DAT_EVENT* event) const {
+  const bool through_cno = cno_.get() != DAT_HANDLE_NULL && evd != connection_evd_.get();
+  if (!plan_.poll && !through_cno) {
+    DAT_COUNT more = 0;
+    return dat_evd_wait(evd, wait, 1, event, &more);
+  }
+  const DAT_RETURN status = dat_evd_dequeue(evd, event);
+  if (DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY && !plan_.poll && wait != 0) {
+    DAT_EVD_HANDLE ready = DAT_HANDLE_NULL;
+    // Ignore which EVD the CNO names: the caller looks into `evd` in any case.
+    static_cast<void>(dat_cno_wait(cno_.get(), wait, &ready));
+  }
+  return status;
+}
+
 // A timeout of 0 means no time limit.
 std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t timeout_ms,
                                               const char* of_what) {
   const Clock::time_point limit = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  const bool through_cno = cno_.get() != DAT_HANDLE_NULL && evd != connection_evd_.get();
   const bool may_give_up = plan_.peer_gone != nullptr && evd == cr_evd_.get();
   DAT_EVENT event{};
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(limit - Clock::now());
+    const bool expired = timeout_ms != 0 && left.count() <= 0;
     DAT_TIMEOUT wait = timeout_ms == 0
                            ? DAT_TIMEOUT_INFINITE
                            : static_cast<DAT_TIMEOUT>(std::max<std::int64_t>(left.count(), 0));
@@ -308,33 +325,15 @@ std::optional<DAT_EVENT> Endpoint::next_event(DAT_EVD_HANDLE evd, std::uint32_t 
       }
       wait = std::min(wait, kCheckIntervalMs * 1000);
     }
-    DAT_RETURN status;
-    if (plan_.poll || through_cno) {
-      status = dat_evd_dequeue(evd, &event);
-      if (DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY && (timeout_ms == 0 || left.count() > 0)) {
-        DAT_EVD_HANDLE ready = DAT_HANDLE_NULL;
-        if (through_cno && !plan_.poll) {
-          // Ignore which EVD the CNO names: the loop dequeues from `evd` in any case.
-          static_cast<void>(dat_cno_wait(cno_.get(), wait, &ready));
-        }
-        continue;
-      }
-      if (DAT_GET_TYPE(status) == DAT_QUEUE_EMPTY) {
-        fail(
-            fmt::format("waiting for {}: nothing arrived within {} s", of_what, timeout_ms / 1000));
-        return std::nullopt;
-      }
-    } else {
-      DAT_COUNT more = 0;
-      status = dat_evd_wait(evd, wait, 1, &event, &more);
-      if (DAT_GET_TYPE(status) == DAT_INTERRUPTED_CALL) {
-        continue;
-      }
+    const DAT_RETURN status = look_for_event(evd, wait, &event);
+    const DAT_RETURN type = DAT_GET_TYPE(status);
+    const bool looks_again = type == DAT_INTERRUPTED_CALL ||
+                             (!expired && type == DAT_QUEUE_EMPTY) ||
+                             (!expired && type == DAT_TIMEOUT_EXPIRED && may_give_up);
+    if (looks_again) {
+      continue;
     }
-    if (DAT_GET_TYPE(status) == DAT_TIMEOUT_EXPIRED) {
-      if (may_give_up && (timeout_ms == 0 || left.count() > 0)) {
-        continue;
-      }
+    if (type == DAT_QUEUE_EMPTY || type == DAT_TIMEOUT_EXPIRED) {
       fail(fmt::format("waiting for {}: nothing arrived within {} s", of_what, timeout_ms / 1000));
       return std::nullopt;
     }

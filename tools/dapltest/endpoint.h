@@ -160,6 +160,8 @@ class Endpoint {
 
  private:
   [[nodiscard]] bool create_events(const Adapter& adapter, const EndpointPlan& plan);
+  [[nodiscard]] DAT_RETURN look_for_event(DAT_EVD_HANDLE evd, DAT_TIMEOUT wait,
+                                          DAT_EVENT* event) const;
   [[nodiscard]] std::optional<DAT_EVENT> next_event(DAT_EVD_HANDLE evd, std::uint32_t timeout_ms,
                                                     const char* of_what);
   [[nodiscard]] std::span<DAT_LMR_TRIPLET> segments(std::span<std::byte> data, std::uint32_t count);
