@@ -3,8 +3,8 @@
 
 namespace udapl {
 
-// A callback in two words, an object and a member function of it: Call::to<&Qp::on_grace>(this).
-// The member function must be noexcept.
+// A callback in two words, an object and a member function of it, which must be noexcept:
+// Call::to<&IdlePages::on_idle>(this).
 struct Call {
   void (*function)(void* object) noexcept;
   void* object;
