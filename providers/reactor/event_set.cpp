@@ -39,14 +39,28 @@ int EventSet::after_failure(epoll_event* events, int max, int error) noexcept {
 int EventSet::wait_for_any(const Deadline& until) noexcept {
   if (lost()) [[unlikely]]
     return wait_without_descriptors(until);
-  pollfd set{epoll_.get(), POLLIN, 0};
+  pollfd set{};
+  return poll({&set, 1}, until);
+}
+
+// Like ppoll; the first one is this set.
+int EventSet::poll(std::span<pollfd> sets, const Deadline& until) noexcept {
+  sets[0] = {epoll_.get(), POLLIN, 0};
   const timespec left = until ? time_until(*until) : timespec{};
-  const int ready = ::ppoll(&set, 1, until ? &left : nullptr, nullptr);
-  if (ready < 0 && !poll_allowed(1)) [[unlikely]]
+  const int ready = ::ppoll(sets.data(), sets.size(), until ? &left : nullptr, nullptr);
+  if (ready < 0 && !poll_allowed(static_cast<unsigned>(sets.size()))) [[unlikely]]
     return wait_without_poll(until);
-  if (ready <= 0 || (set.revents & POLLNVAL) == 0) return ready;
+  if (ready <= 0 || (sets[0].revents & POLLNVAL) == 0) return ready;
   lose(EBADF);
   return 0;
+}
+
+int EventSet::wait_with(std::span<pollfd> sets, epoll_event* events, int max,
+                        const Deadline& until) noexcept {
+  if (lost()) [[unlikely]]
+    return wait_without_descriptors(until);
+  const int ready = poll(sets, until);
+  return ready <= 0 ? ready : wait(events, max, Clock::time_point());
 }
 
 // epoll_wait also fails with EINTR when a process continues that was stopped, as by Ctrl-Z or a

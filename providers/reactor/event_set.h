@@ -6,10 +6,12 @@
 #include "common/wait_word.h"
 #include "providers/reactor/drive_role.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace udapl {
@@ -49,6 +51,10 @@ class EventSet {
   int wait_for_any(const Deadline& until) noexcept;
   // Like wait(), but after a moment not interrupted unless a signal handler ran.
   int wait_long(epoll_event* events, int max, const Deadline& until) noexcept;
+  // The same, but also ends, with 0, when one of other sets is ready. `sets`: theirs, behind a
+  // place for this one.
+  int wait_with(std::span<pollfd> sets, epoll_event* events, int max,
+                const Deadline& until) noexcept;
   // epoll_wait without a sleep. REQUIRES: not lost.
   int look(epoll_event* events, int max) noexcept {
     return ::epoll_wait(epoll_.get(), events, max, 0);
@@ -81,6 +87,7 @@ class EventSet {
     event.data.u64 = data;
     return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
   }
+  int poll(std::span<pollfd> sets, const Deadline& until) noexcept;
   int wait_without_descriptors(const Deadline& until) noexcept;
   int wait_without_poll(const Deadline& until) noexcept;  // for a moment, like wait_for_any
 

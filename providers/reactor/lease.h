@@ -99,6 +99,12 @@ class Lease {
     if (takes_until_.load(std::memory_order_relaxed) != 0)
       takes_until_.store(0, std::memory_order_relaxed);
   }
+  // Ends the lease, for a service thread that is about to park or, with end(), parked.
+  void cut() noexcept { end_.store(0, std::memory_order_seq_cst); }
+  void end() noexcept {
+    cut();
+    wake_service_thread();
+  }
   [[nodiscard]] bool valid(Clock::time_point now) const noexcept {
     return now.time_since_epoch().count() < end_.load(std::memory_order_relaxed);
   }

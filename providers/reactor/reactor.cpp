@@ -204,9 +204,11 @@ bool Reactor::turn() noexcept {
   found |= wait_or_look();
   if (turn_policy_.timers_due(found, next_turn_.load(std::memory_order_relaxed))) fire_timers();
   found |= run_deferred();
-  if (turn_policy_.end_turn(found))
+  if (turn_policy_.end_turn(found)) {
     lease_.renew_for_poll(Clock::now(), poll_policy_.contended(),
                           poller_counts_.awake.load(std::memory_order_relaxed));
+    note_driven();
+  }
   return found;
 }
 

@@ -10,6 +10,7 @@
 #include "providers/reactor/call_queue.h"
 #include "providers/reactor/callbacks.h"
 #include "providers/reactor/drive_role.h"
+#include "providers/reactor/elsewhere.h"
 #include "providers/reactor/event_set.h"
 #include "providers/reactor/followers.h"
 #include "providers/reactor/hot_handler.h"
@@ -158,6 +159,8 @@ class Reactor final : private WaitWord::Waker {
   using AdoptedHook =
       boost::intrusive::member_hook<Adopted, boost::intrusive::list_member_hook<>, &Adopted::hook_>;
 
+  class All;
+
   Reactor(Fd epoll, Fd kick, Fd timer) noexcept;
   void retire() noexcept;
   bool forget(Handler& handler) noexcept;
@@ -235,7 +238,7 @@ class Reactor final : private WaitWord::Waker {
                     bool idle) noexcept;
   // Sleeps in epoll (not if `work_pending`) and dispatches. Returns false if a signal interrupted
   // it.
-  bool leader_sleeps(bool work_pending, const Deadline& deadline) noexcept;
+  bool leader_sleeps(bool work_pending, const Deadline& deadline, Elsewhere& elsewhere) noexcept;
   [[nodiscard]] Clock::time_point leader_wakes_at(const Deadline& deadline,
                                                   const Deadline& suspend) const noexcept;
 
@@ -253,6 +256,18 @@ class Reactor final : private WaitWord::Waker {
   void end_direct() noexcept;  // back into epoll
   bool take_out() noexcept;
 
+  // reactor_elsewhere.cpp
+  void enlist() noexcept;
+  void strike_out() noexcept;
+  void note_driven() noexcept;  // the calling thread has renewed the lease
+  // Whether the calling thread may have left another reactor that has a lease.
+  [[nodiscard]] bool drives_others() const noexcept;
+  [[nodiscard]] bool left_by_caller(Clock::time_point now) const noexcept;
+  // Gives each of those a turn, and has the leader watch it.
+  void look_elsewhere(Elsewhere& elsewhere) noexcept;
+  bool turn_of_sleeper() noexcept;  // by the holder of the role, which it releases
+  void leave_others() noexcept;     // to their service threads
+
   // reactor_service.cpp
   void serve() noexcept;
   void guard() noexcept;
@@ -263,6 +278,11 @@ class Reactor final : private WaitWord::Waker {
   Lease lease_;
   ServiceThread service_;
   Followers followers_;
+
+  Reactor* next_older_ = nullptr;  // used by All, as are the next two
+  std::uint64_t number_ = 0;
+  int claims_ = 0;  // by threads that look elsewhere
+  std::atomic<pthread_t> driven_last_by_{};  // the application thread that has renewed the lease
 
   alignas(64) DriveRole role_;
   QueuedCalls queued_;

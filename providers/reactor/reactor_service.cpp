@@ -32,6 +32,7 @@ Result<std::unique_ptr<Reactor>> Reactor::create(const char* name) {
                         "cannot start the service thread");
     return failure(DAT_INSUFFICIENT_RESOURCES);
   }
+  reactor->enlist();
   return reactor;
 }
 
@@ -39,6 +40,7 @@ Reactor::Reactor(Fd epoll, Fd kick, Fd timer) noexcept
     : events_(std::move(epoll), std::move(kick), role_), lease_(std::move(timer)) {}
 
 Reactor::~Reactor() {
+  strike_out();
   stopping_.store(true, std::memory_order_seq_cst);
   announce_work();
   service_.join();

@@ -90,8 +90,10 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& 
   auto result = WaitResult::kChanged;
   // A driver that has released the role checks for followers; the service thread does when the
   // lease ends.
-  if (!role_.free() || polls_drive() || (idle && lease_.valid(Clock::now())))
+  if (!role_.free() || polls_drive() || (idle && lease_.valid(Clock::now()))) {
+    if (drives_others()) leave_others();
     result = wait_some_seconds(word, seen, deadline);
+  }
   seen = me.leave();
   return result;
 }
@@ -105,6 +107,7 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   led_since_ = Clock::time_point();
   leads_for_long_ = false;
   word.set_waker(this);
+  Elsewhere elsewhere;
   auto result = WaitResult::kChanged;
   while (true) {
     if (!service_thread_times(queued_.first_timer())) fire_timers();
@@ -113,9 +116,10 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
       ask_pollers();
       if (word.value() == seen) let_pollers_rest();
     }
+    if (drives_others() && word.value() == seen) look_elsewhere(elsewhere);
     role_.fall_asleep();
     const bool late = !service_thread_times(deadline) && expired(deadline);
-    const bool uninterrupted = leader_sleeps(late || word.value() != seen, deadline);
+    const bool uninterrupted = leader_sleeps(late || word.value() != seen, deadline, elsewhere);
     run_deferred();
     if (word.value() != seen) break;
     if (late || !uninterrupted) {
@@ -140,7 +144,8 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
       result == WaitResult::kTimedOut
           ? renew_for_poll(lease_)
           : lease_.renew_after_wait(queued_.first_timer(), idle || followers_.any());
-  if (now > slept_at_ + tuning::kShortWait)
+  note_driven();
+  if (now > slept_at_ + tuning::kShortWait || elsewhere.any())
     direct_.times = 0;
   else if (direct_.times >= tuning::kManyWakes)
     go_direct();
@@ -160,8 +165,9 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
 
 // Once this thread counts as asleep, anything new wakes it. So everything is checked after that:
 // the caller has checked its own conditions (`work_pending`), and this function checks the rest.
-bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcept {
-  if (has_queued() || pollers_awake()) work_pending = true;
+bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline,
+                            Elsewhere& elsewhere) noexcept {
+  if (has_queued() || pollers_awake() || elsewhere.has_input) work_pending = true;
   Deadline until;
   Deadline suspend;
   if (work_pending || !service_thread_times(deadline) ||
@@ -179,11 +185,13 @@ bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline) noexcep
 
   epoll_event events[tuning::kEventsPerTurn];
   const bool direct = direct_.fd >= 0 && !events_.lost();
-  const int count = direct ? wait_directly(events, until)
-                           : events_.wait_long(events, tuning::kEventsPerTurn, until);
+  const int count = direct            ? wait_directly(events, until)
+                    : elsewhere.any() ? events_.wait_with(elsewhere.with_own(), events,
+                                                          tuning::kEventsPerTurn, until)
+                                      : events_.wait_long(events, tuning::kEventsPerTurn, until);
   const bool interrupted = count < 0;  // a signal handler may have changed errno
   role_.resume();
-  if (count == 0 && !work_pending && until && until == suspend) lease_.suspend();
+  if (count == 0 && !work_pending && until && until == suspend && expired(until)) lease_.suspend();
   if (count > 0) note_wake(events, count);
   dispatch(events, count);
   if (pollers_awake()) ask_pollers();

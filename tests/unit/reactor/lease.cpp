@@ -177,6 +177,30 @@ BOOST_AUTO_TEST_CASE(a_faster_clock_lets_nobody_sleep_for_ever) {
   settime(fd, 0, {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = 1}});  // to end the test
 }
 
+BOOST_AUTO_TEST_CASE(whoever_ends_it_wakes_the_service_thread) {
+  Parked parked;
+  parked.lease.end();
+  BOOST_TEST(!parked.lease.valid(Clock::now()));
+  BOOST_TEST(eventually([&] { return !parked.lease.parked(); }));
+}
+
+BOOST_AUTO_TEST_CASE(if_it_was_cut_the_service_thread_parks_briefly) {
+  Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
+  lease.renew_for_poll(Clock::now() + 1h);
+  lease.cut();
+  BOOST_TEST(!lease.park(false, std::nullopt, -1, [] { return false; }));  // returns
+}
+
+// Another thread may cut it after the service thread has read when it ends.
+BOOST_AUTO_TEST_CASE(also_if_it_is_cut_at_that_moment) {
+  Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
+  for (int i = 0; i != 2000; ++i) {
+    lease.renew_for_poll(Clock::now() + 1h);
+    std::jthread other([&] { lease.end(); });
+    BOOST_TEST(!lease.park(false, std::nullopt, -1, [] { return false; }));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace udapl::test
