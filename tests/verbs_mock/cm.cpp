@@ -60,7 +60,7 @@ Manager& manager() {
 }
 
 std::vector<std::byte> padded(const void* data, std::size_t length, std::size_t size) {
-  std::vector<std::byte> bytes(size);
+  std::vector<std::byte> bytes(verbs_mock_is_siw() ? length : size);
   if (length != 0) std::memcpy(bytes.data(), data, std::min(length, size));
   return bytes;
 }
@@ -80,6 +80,7 @@ void post(Id& id, rdma_cm_event_type type, int status, std::vector<std::byte> da
   event->param.conn.qp_num = id.remote_qp_num;
   static_cast<Channel*>(id.channel)->events.push_back(event);
   ::eventfd_write(id.channel->fd, 1);
+  manager().changed.notify_all();
 }
 
 int move_qp(Id& id, ibv_qp_state to) {
@@ -174,6 +175,8 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** made, void* context
 int rdma_destroy_id(rdma_cm_id* handle) {
   Id& id = of(handle);
   Lock lock(manager().mutex);
+  if (verbs_mock_is_siw())
+    manager().changed.wait(lock, [&] { return id.state != State::kRequesting; });
   abandon(id);
   id.state = State::kOver;
   if (id.port != 0) {
@@ -189,7 +192,7 @@ int rdma_destroy_id(rdma_cm_id* handle) {
     if (gone) delete event;
     return gone;
   });
-  manager().acknowledged.wait(lock, [&] { return id.unacked == 0; });
+  manager().changed.wait(lock, [&] { return id.unacked == 0; });
   manager().ids.erase(&id);
   lock.unlock();
   for (Id* const child : unseen) rdma_destroy_id(child);
@@ -226,7 +229,7 @@ int rdma_ack_cm_event(rdma_cm_event* handle) {
   {
     const Lock lock(manager().mutex);
     --of(event->listen_id != nullptr ? event->listen_id : event->id).unacked;
-    manager().acknowledged.notify_all();
+    manager().changed.notify_all();
   }
   delete event;
   verbs_mock_count(Kind::kCmEvent, -1);
@@ -238,7 +241,7 @@ int rdma_migrate_id(rdma_cm_id* handle, rdma_event_channel* to) {
   if (to == nullptr) return fail(EINVAL);
   Id& id = of(handle);
   Lock lock(manager().mutex);
-  manager().acknowledged.wait(lock, [&] { return id.unacked == 0; });
+  manager().changed.wait(lock, [&] { return id.unacked == 0; });
   std::erase_if(static_cast<cm::Channel*>(id.channel)->events, [&](Event* event) {
     if (event->id != &id || event->event == RDMA_CM_EVENT_CONNECT_REQUEST) return false;
     static_cast<cm::Channel*>(to)->events.push_back(event);

@@ -71,7 +71,7 @@ struct Id : rdma_cm_id {
 // One per process, never destroyed.
 struct Manager {
   std::mutex mutex;
-  std::condition_variable acknowledged;
+  std::condition_variable changed;  // an event was acknowledged, or a state has changed
   std::map<std::uint16_t, Id*> ports;
   std::set<Id*> ids;
   std::uint16_t next_port = 32768;

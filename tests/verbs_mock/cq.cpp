@@ -144,7 +144,7 @@ void complete(Qp& qp, Cq& cq, const ibv_wc& completion, bool solicited) {
     return;
   }
   push(cq, completion);
-  if (cq.armed == Armed::kAll || (cq.armed == Armed::kSolicited && !is_siw() &&
+  if (cq.armed == Armed::kAll || (cq.armed == Armed::kSolicited && !verbs_mock_is_siw() &&
                                   (solicited || completion.status != IBV_WC_SUCCESS))) {
     cq.armed = Armed::kNo;
     if (cq.handle()->channel == nullptr) return;

@@ -40,7 +40,7 @@ ibv_device_attr device_attributes() {
   attr.sys_image_guid = htobe64(kGuid);
   attr.max_mr_size = ~std::uint64_t{0};
   attr.page_size_cap = 0xfffff000;
-  attr.vendor_id = is_siw() ? 0x626d74 : 0x1234;
+  attr.vendor_id = verbs_mock_is_siw() ? 0x626d74 : 0x1234;
   attr.vendor_part_id = 1;
   attr.hw_ver = 1;
   attr.max_qp = 65536;
@@ -145,8 +145,6 @@ void fill_operations(Context& context, const DataPath& path) {
 
 }  // namespace
 
-bool is_siw() noexcept { return siw; }
-
 Device& device() {
   static auto* const made = [] {
     auto* const device = new Device;
@@ -180,7 +178,12 @@ using namespace verbs_mock;
 
 extern "C" {
 
-void verbs_mock_set_siw(bool chosen) { siw = chosen; }
+bool verbs_mock_is_siw() noexcept { return siw; }
+
+void verbs_mock_set_siw(bool chosen) {
+  siw = chosen;
+  the_device().transport_type = chosen ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+}
 
 namespace {
 

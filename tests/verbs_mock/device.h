@@ -209,7 +209,6 @@ void hold_at(verbs_mock_hold stage);
 
 // Ports.
 [[nodiscard]] std::uint8_t port_count() noexcept;
-[[nodiscard]] bool is_siw() noexcept;  // verbs_mock_set_siw
 [[nodiscard]] int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr,
                              std::size_t size);
 // Copies as much of `value` as the caller's version of the structure has.

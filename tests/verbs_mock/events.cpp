@@ -220,6 +220,43 @@ BOOST_AUTO_TEST_CASE(siw_takes_receives_without_data) {
   }
 }
 
+// The kernel does not destroy the id of an iWARP request before the request is answered. Meanwhile
+// the consumer gets the event of its attempt, and other connections are made.
+BOOST_AUTO_TEST_CASE(iwarp_request_is_given_up) {
+  const Siw siw;
+  for (const bool times_out : {true, false}) {
+    for (const bool accepted : {true, false}) {
+      Run run;
+      Pair pair(run);
+      faults::End late;
+      BOOST_REQUIRE(pair.create() && pair.make_end(late));
+      DAT_EVENT event{};
+      BOOST_REQUIRE_EQUAL(
+          dat_ep_connect(pair.active.ep, run.attr.ia_address_ptr, faults::conn_qual(),
+                         times_out ? 20'000 : DAT_TIMEOUT_INFINITE, 0, nullptr, DAT_QOS_BEST_EFFORT,
+                         DAT_CONNECT_DEFAULT_FLAG),
+          DAT_SUCCESS);
+      BOOST_REQUIRE(run.expect(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT, &event));
+      DAT_CR_HANDLE const cr = event.event_data.cr_arrival_event_data.cr_handle;
+      if (!times_out)
+        BOOST_REQUIRE_EQUAL(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+      BOOST_CHECK(run.expect(
+          pair.active.connect_evd,
+          times_out ? DAT_CONNECTION_EVENT_TIMED_OUT : DAT_CONNECTION_EVENT_DISCONNECTED, &event));
+      BOOST_CHECK_EQUAL(dat_ep_reset(pair.active.ep), DAT_SUCCESS);
+      BOOST_CHECK(pair.connect());
+      if (accepted) {
+        BOOST_CHECK_EQUAL(dat_cr_accept(cr, late.ep, 0, nullptr), DAT_SUCCESS);
+        BOOST_CHECK(
+            run.expect(late.connect_evd, DAT_CONNECTION_EVENT_ACCEPT_COMPLETION_ERROR, &event));
+      } else {
+        BOOST_CHECK_EQUAL(dat_cr_reject(cr, 0, nullptr), DAT_SUCCESS);
+      }
+      check_clean(run);
+    }
+  }
+}
+
 // A message takes a buffer of an SRQ before the post of the buffer has returned.
 BOOST_AUTO_TEST_CASE(buffer_is_taken_while_it_is_posted) {
   Run run("mock", true);

@@ -36,6 +36,8 @@ void verbs_mock_note_tos(unsigned tos) noexcept;
 unsigned verbs_mock_disconnect_delay() noexcept;
 // See verbs_mock_lose_disconnects().
 bool verbs_mock_disconnects_lost() noexcept;
+// See verbs_mock_set_siw().
+bool verbs_mock_is_siw() noexcept;
 // Whether the device has IP addresses.
 bool verbs_mock_has_ip() noexcept;
 // The port that has the IP addresses.

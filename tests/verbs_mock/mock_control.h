@@ -28,8 +28,9 @@ void verbs_mock_set_fabric(verbs_mock_fabric fabric);
 
 // The device identifies itself as soft-iWARP of Linux. Like that, it does not mark solicited
 // messages and failures: a CQ that is armed for these alone never fires; and it refuses receives
-// without segments. The identity applies to contexts that are opened from now on, the behaviour at
-// once.
+// without segments. Private data keeps its size, and destroying an id whose request is not answered
+// blocks until it is. The identity applies to contexts that are opened from now on, the behaviour
+// at once.
 void verbs_mock_set_siw(bool siw);
 
 // The attributes of a QP at the time it became ready to send.

@@ -121,8 +121,10 @@ void RdmaConnection::send_request() noexcept {
     const ScopedLock lock(lock_);
     set_state(CmState::kRequested);
   }
+  id_->set_awaits_outcome(true);
   if (point::ended_cm("rdma_connect", ::rdma_connect(id_->get(), &param)) == 0) return;
   const int error = errno;
+  id_->set_awaits_outcome(false);
   UDAPL_TRACE(kNormal, "QP %p: rdma_connect: %s", terms_.qp, ErrnoText(error).c_str());
   // Software iWARP makes its TCP connection inside rdma_connect, so it reports here that the peer
   // does not listen.
@@ -181,8 +183,10 @@ bool RdmaConnection::reply(PrivateData data) noexcept {
   param.rnr_retry_count = adapter_.environment().rnr_retry;
   param.srq = terms_.shared_receives ? 1 : 0;
   param.qp_num = terms_.number;
+  id_->set_awaits_outcome(true);
   if (point::ended_cm("rdma_accept", ::rdma_accept(id_->get(), &param)) == 0) return true;
   UDAPL_TRACE(kNormal, "QP %p: rdma_accept: %s", terms_.qp, ErrnoText(errno).c_str());
+  id_->set_awaits_outcome(false);
   return false;
 }
 

@@ -83,7 +83,8 @@ void RdmaConnector::retire(std::unique_ptr<CmId>&& id, Teardown how) noexcept {
   id->set_owner(*this);  // before the id is released: the former owner may still be using it
   const ScopedLock lock(lock_);
   // The answer may have arrived already: at the former owner, or here before the id was in a list.
-  const bool lingers = how == Teardown::kAwaitPeer && !id->over();
+  const bool blocks = adapter_.device().iwarp() && id->awaits_outcome();
+  const bool lingers = blocks || (how == Teardown::kAwaitPeer && !id->over());
   (lingers ? lingering_ : dead_).push_back(*id.release());
   if (!lingers) destruction_.post();
 }
@@ -125,12 +126,13 @@ void RdmaConnector::on_readable() noexcept {
 }
 
 // The id lingers, waits to be destroyed, or is about to be put into a list by retire(), which then
-// sees that the id is over().
+// sees that the id is over(), or has its outcome. A connection that nobody wants any more ends with
+// its id.
 void RdmaConnector::on_cm_event(const rdma_cm_event& event) noexcept {
   point::event(event);
   auto& id = *static_cast<CmId*>(event.id->context);
   const ScopedLock lock(lock_);
-  if (!id.over() || !id.hook.is_linked()) return;
+  if ((!id.over() && !is_connected(event.event)) || !id.hook.is_linked()) return;
   id.hook.unlink();
   dead_.push_back(id);
   destruction_.post();

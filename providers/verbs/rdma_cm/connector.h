@@ -24,13 +24,14 @@ class RdmaConnector final : public Connector, private CmOwner {
  public:
   // How an id leaves its owner.
   enum class Teardown {
-    kNow,       // destroyed as soon as possible
+    kNow,       // destroyed as soon as that does not block: on iWARP after the outcome of a set-up
     kAwaitPeer  // rdma_disconnect was called: kept until the peer has answered or rdma_cm gives up
   };
 
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
   static Result<std::unique_ptr<Connector>> open(Adapter& adapter);
-  // Destroys lingering ids, without waiting for peers.
+  // Destroys lingering ids, without waiting for peers. But on iWARP the kernel waits for the
+  // outcome of set-ups.
   ~RdmaConnector() override;
   RdmaConnector(const RdmaConnector&) = delete;
   RdmaConnector& operator=(const RdmaConnector&) = delete;

@@ -30,6 +30,10 @@ bool is_end(rdma_cm_event_type event) noexcept {
 
 }  // namespace
 
+bool is_connected(rdma_cm_event_type event) noexcept {
+  return event == RDMA_CM_EVENT_CONNECT_RESPONSE || event == RDMA_CM_EVENT_ESTABLISHED;
+}
+
 Result<std::unique_ptr<CmId>> CmId::create(Reactor& reactor, rdma_event_channel& channel,
                                            CmOwner& owner) {
   rdma_cm_id* raw = nullptr;
@@ -69,6 +73,7 @@ void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
 void CmId::deliver(const rdma_cm_event& event) noexcept {
   auto* const id = static_cast<CmId*>(event.id->context);
   const ScopedLock lock(id->lock_);
+  if (is_end(event.event) || is_connected(event.event)) id->set_awaits_outcome(false);
   if (is_end(event.event)) id->over_.store(true, std::memory_order_release);
   id->owner_->on_cm_event(event);
 }

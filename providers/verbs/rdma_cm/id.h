@@ -17,6 +17,9 @@ namespace udapl::verbs {
 
 class CmId;
 
+// Whether the event says that a request or reply has led to a connection.
+[[nodiscard]] bool is_connected(rdma_cm_event_type event) noexcept;
+
 // The current receiver of the events of an rdma_cm id.
 class CmOwner {
  public:
@@ -38,9 +41,9 @@ class CmId {
                                               CmOwner& owner);
   // Takes over the id of a connection request while that event is handled.
   CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept;
-  // Ends the connection or attempt and notifies the peer, once, without waiting for an answer.
-  // Waits for an event that the reactor thread is handling: the caller holds no lock of an owner,
-  // and is not inside on_cm_event.
+  // Ends the connection or attempt and notifies the peer, once, without waiting for an answer,
+  // except for the outcome of an iWARP connection. Waits for an event that the reactor thread is
+  // handling: the caller holds no lock of an owner, and is not inside on_cm_event.
   ~CmId();
   CmId(const CmId&) = delete;
   CmId& operator=(const CmId&) = delete;
@@ -53,6 +56,15 @@ class CmId {
   // Returns whether rdma_cm has reported the end of the connection or attempt, to any owner: the
   // end may arrive while the id passes from one owner to the next.
   [[nodiscard]] bool over() const noexcept { return over_.load(std::memory_order_acquire); }
+  // Between a request or reply and the report of its outcome, rdma_destroy_id of an iWARP id waits
+  // for that outcome. Set before rdma_connect or rdma_accept, and cleared if that fails; the
+  // outcome clears it.
+  void set_awaits_outcome(bool awaits) noexcept {
+    awaits_outcome_.store(awaits, std::memory_order_release);
+  }
+  [[nodiscard]] bool awaits_outcome() const noexcept {
+    return awaits_outcome_.load(std::memory_order_acquire);
+  }
   // For RdmaConnector: passes an event to the owner of its id.
   static void deliver(const rdma_cm_event& event) noexcept;
 
@@ -66,6 +78,7 @@ class CmId {
   Mutex lock_;  // held while the owner is called; acquired before all locks of owners
   CmOwner* owner_ UDAPL_GUARDED_BY(lock_);
   std::atomic<bool> over_{false};
+  std::atomic<bool> awaits_outcome_{false};
 };
 
 }  // namespace udapl::verbs
