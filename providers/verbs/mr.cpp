@@ -230,6 +230,7 @@ void Window::renew() noexcept {
   release();
   former_ = 0;
   queue_ = nullptr;
+  qp_ = nullptr;
   doubtful_ = false;
   mw_ = ibv_alloc_mw(pd_, type_);
   stale_ = mw_ == nullptr;
@@ -237,8 +238,19 @@ void Window::renew() noexcept {
   UDAPL_TRACE(kError, "ibv_alloc_mw: %s", ErrnoText(errno).c_str());
 }
 
+// Once the consumer has taken all completions of the former queue, every failure is known. That
+// spares programs that unbind before they bind elsewhere a system call.
+bool Window::may_be_flushed() const noexcept {
+  if (queue_->requests_held() == 0) return false;
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  return ibv_query_qp(qp_, &attr, IBV_QP_STATE, &init) != 0 || attr.qp_state != IBV_QPS_RTS;
+}
+
 bool Window::prepare(const Queue& queue) noexcept {
   const bool elsewhere = type2() && bound() && queue_ != &queue;
+  const bool moves = queue_ != nullptr && queue_ != &queue;
+  if (moves && !stale_ && !doubtful_ && !elsewhere) doubtful_ = may_be_flushed();
   if (!stale_ && !doubtful_ && !elsewhere) [[likely]]
     return true;
   renew();
@@ -250,6 +262,7 @@ void Window::posted(const transport::BindRequest& request, std::uint32_t key, co
   if (mr_ != nullptr) former_ = mr_->lmr_context();
   release();
   queue_ = &queue;
+  qp_ = queue.qp();
   last_post_ = number;
   if (queue.in_error()) doubtful_ = true;
   context_ = key;
@@ -281,6 +294,9 @@ void Window::qp_fails(const Queue& queue) noexcept {
 void Window::qp_ends(const Queue& queue) noexcept {
   const ScopedLock lock(lock_);
   if (type2() && mw_ != nullptr && (stale_ || queue_ == &queue)) renew();
+  if (queue_ != &queue) return;
+  queue_ = nullptr;
+  qp_ = nullptr;
 }
 
 void Window::renew_if_stale() noexcept {

@@ -100,7 +100,8 @@ class Mr final : public transport::Mr {
 //
 // That a bind was flushed is known only when its completion is polled. If the last bind was posted
 // to a queue that is in error, or has entered that state since, the window is doubtful: it stays
-// bound or unbound, but is renewed before the next bind.
+// bound or unbound, but is renewed before the next bind. A bind through another queue asks the
+// device about the former one, whose failure may not have been polled either.
 class Window final : public transport::Window {
  public:
   static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
@@ -144,7 +145,7 @@ class Window final : public transport::Window {
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
   // `queue` has entered the error state: marks the window as doubtful.
   void qp_fails(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
-  // Renews a type 2 window that the device may have bound through `queue`.
+  // Forgets `queue`, and renews a type 2 window that the device may have bound through it.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
   void renew_if_stale() noexcept UDAPL_EXCLUDES(lock_);
   // Renews a window that was bound to the registration `lkey` before.
@@ -155,6 +156,8 @@ class Window final : public transport::Window {
   friend class MemoryTable;
   void release() noexcept UDAPL_REQUIRES(lock_);
   void renew() noexcept UDAPL_REQUIRES(lock_);
+  // Whether the last bind may have been flushed without anyone knowing yet.
+  [[nodiscard]] bool may_be_flushed() const noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] std::uint32_t table_key() const noexcept { return table_key_; }
 
   Adapter& adapter_;
@@ -165,9 +168,11 @@ class Window final : public transport::Window {
   DAT_RMR_CONTEXT context_ UDAPL_GUARDED_BY(lock_) = 0;
   Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Mr that it is bound, or being bound, to
   // What the device may still have while a later request is posted, or after it has failed: the
-  // lkey of the Mr that it was bound to before, and the queue of the last post.
+  // lkey of the Mr that it was bound to before, and the queue of the last post with its ibv_qp at
+  // that time, until qp_ends().
   DAT_LMR_CONTEXT former_ UDAPL_GUARDED_BY(lock_) = 0;
-  const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;  // never dereferenced
+  const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;
+  ibv_qp* qp_ UDAPL_GUARDED_BY(lock_) = nullptr;
   std::uint64_t last_post_ UDAPL_GUARDED_BY(lock_) = 0;
   bool stale_ UDAPL_GUARDED_BY(lock_) = false;
   bool doubtful_ UDAPL_GUARDED_BY(lock_) = false;

@@ -115,6 +115,9 @@ class Queue {
     return in_error_.load(std::memory_order_relaxed) ||
            failed_status_.load(std::memory_order_relaxed) != kNoFailure;
   }
+  [[nodiscard]] int requests_held() const noexcept { return shared_.sink.requests_held(); }
+  // For posts, which are under the core's request lock.
+  [[nodiscard]] ibv_qp* qp() const noexcept { return qp_; }
 
   // ---- for the connection ----------------------------------------------------------------------
   [[nodiscard]] std::uint32_t number() const noexcept { return qp_->qp_num; }

@@ -81,20 +81,25 @@ bool post_waiting_send(Pair& pair) {
                                               DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-// A write outside of the peer's memory fails, which breaks the connection soon after.
-bool fail(Pair& pair) {
+// A write outside of the peer's memory fails, which breaks the connection soon after the completion
+// is polled.
+bool post_failure(Pair& pair) {
   DAT_LMR_TRIPLET from = pair.local(0, 64);
   DAT_RMR_TRIPLET to = pair.remote(0, 64);
   to.virtual_address += pair.memory.size();
-  DAT_EVENT event{};
   return FAULTS_OK(pair.run, dat_ep_post_rdma_write(pair.passive.ep, 1, &from, DAT_DTO_COOKIE{},
-                                                    &to, DAT_COMPLETION_DEFAULT_FLAG)) &&
-         pair.run.expect(pair.passive.request_evd, DAT_DTO_COMPLETION_EVENT, &event);
+                                                    &to, DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-// When a connection ends: before or after a bind is posted, or by a failure that the consumer has
-// dequeued before that, but the reactor thread may not have handled.
-enum class Ends : std::uint8_t { kBeforeThePost, kAfterThePost, kByAFailure };
+bool take_failure(Pair& pair) {
+  DAT_EVENT event{};
+  return pair.run.expect(pair.passive.request_evd, DAT_DTO_COMPLETION_EVENT, &event);
+}
+
+// When a connection ends: before or after a bind is posted; by a failure that the consumer has
+// dequeued before that, but the reactor thread may not have handled; or by one that nobody has
+// polled.
+enum class Ends : std::uint8_t { kBeforeThePost, kAfterThePost, kByAFailure, kByAnUnpolledFailure };
 
 // A bind of `length` bytes is flushed, and nobody dequeues its completion. Then the window is bound
 // through an EP whose connection is in order.
@@ -118,7 +123,8 @@ void move_window(bool for_ep, DAT_SEG_LENGTH length, Ends ends) {
         done && post_bind(pair, rmr, 64, &context) && expect_bound(pair) && write_to(pair, context);
     if (ends == Ends::kBeforeThePost) done = done && peer_leaves(pair);
     if (ends == Ends::kAfterThePost) done = done && post_waiting_send(pair);
-    if (ends == Ends::kByAFailure) done = done && fail(pair);
+    if (ends == Ends::kByAFailure) done = done && post_failure(pair) && take_failure(pair);
+    if (ends == Ends::kByAnUnpolledFailure) done = done && post_failure(pair);
     done = done && post_bind(pair, rmr, length, &context);
     if (ends == Ends::kAfterThePost) done = done && peer_leaves(pair);
 
@@ -140,6 +146,7 @@ BOOST_AUTO_TEST_CASE(window_moves_after_a_flushed_bind) {
       move_window(for_ep, length, Ends::kBeforeThePost);
       move_window(for_ep, length, Ends::kAfterThePost);
       move_window(for_ep, length, Ends::kByAFailure);
+      move_window(for_ep, length, Ends::kByAnUnpolledFailure);
     }
   }
 }
