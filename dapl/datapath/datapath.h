@@ -3,7 +3,6 @@
 
 #include "common/backoff.h"
 #include "dapl/datapath/post.h"
-#include "dapl/endpoint/srq.h"
 #include "dapl/objects/guard.h"
 
 // The posts as table entries: find the object, post, trace a refusal. Each call was dispatched
@@ -12,11 +11,32 @@
 // classes, so that the transport's own function is called directly and may be inlined.
 namespace udapl::dapl::calls {
 
+// The last step of the ladder below.
+template <class Post, HotQp Q, class... Remote>
+[[nodiscard, gnu::noinline]] DAT_RETURN any_post(DAT_EP_HANDLE handle, DAT_COUNT count,
+                                                 DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+                                                 Remote... remote,
+                                                 DAT_COMPLETION_FLAGS flags) noexcept {
+  Ep* const ep = handle_cast<Ep>(handle);
+  if (ep == nullptr) [[unlikely]]
+    return post::bad_handle(handle, Post::kName, DAT_INVALID_HANDLE_EP);
+  for (Backoff backoff;; backoff.wait()) {  // while another thread is replacing the queue
+    const post::Outcome outcome = Post::template run<Q, TakeLock, post::Shape::kAny>(
+        *ep, {local, count}, cookie, remote..., flags);
+    if (post::is_final(outcome)) [[likely]]
+      return post::finish(handle, Post::kName, outcome);
+  }
+}
+
 // A post on an EP, as a ladder of functions. plain() is the table's entry. Each of the first three
 // has a condition that answers most of a post's questions, and is compiled without the checks for
-// them. What meets no condition, or cannot be posted in that shape now, reaches any(), which checks
-// everything. Each is a function of its own, so that a plain post saves no registers for the
+// them. What meets no condition, or cannot be posted in that shape now, reaches any_post(), which
+// checks everything. Each is a function of its own, so that a plain post saves no registers for the
 // others.
+//
+// plain() enters the guard before it reads the gate; the function that makes the post leaves it,
+// also if that is another one. any_post() takes the lock of the queue in every table, as do the
+// posts that are not on this ladder.
 //
 // Post: which post it is (post.h). Remote: the argument for the remote memory, if there is one. It
 // stands where the call has it, so that no argument changes its register on the way.
@@ -28,22 +48,35 @@ class Ladder {
                                            DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
                                            Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
     auto& object = *static_cast<ObjectHeader*>(handle);
+    G::enter(object.*Post::kPosting);
     if (post::gate_allows<Shape::kPlain>(object.*Post::kGate, flags)) [[likely]] {
       if (!post::has_list<Shape::kPlain>(count, local)) [[unlikely]]
         return list(handle, count, local, cookie, remote..., flags);
       const post::Outcome outcome = Post::template run<Q, G, Shape::kPlain>(
           static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
       if (post::is_final(outcome)) [[likely]]
-        return post::finish(handle, Post::kName, outcome);
+        return leave(object, outcome);
     }
     if constexpr (Post::kSuppressible)
       return suppressed(handle, count, local, cookie, remote..., flags);
     else
-      return any(handle, count, local, cookie, remote..., flags);
+      return leave_to_any(handle, count, local, cookie, remote..., flags);
   }
 
  private:
   using Shape = post::Shape;
+
+  [[nodiscard, gnu::always_inline]] static DAT_RETURN leave(ObjectHeader& object,
+                                                            post::Outcome outcome) noexcept {
+    G::leave(object.*Post::kPosting);
+    return post::finish(&object, Post::kName, outcome);
+  }
+  [[nodiscard, gnu::always_inline]] static DAT_RETURN leave_to_any(
+      DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+      Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
+    G::leave(static_cast<ObjectHeader*>(handle)->*Post::kPosting);
+    return any_post<Post, Q, Remote...>(handle, count, local, cookie, remote..., flags);
+  }
 
   // Several segments, default flags. plain() has checked gate and flags.
   [[nodiscard, gnu::noinline, gnu::flatten]] static DAT_RETURN list(
@@ -54,9 +87,9 @@ class Ladder {
       const post::Outcome outcome = Post::template run<Q, G, Shape::kList>(
           static_cast<Ep&>(object), {local, count}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
       if (post::is_final(outcome)) [[likely]]
-        return post::finish(handle, Post::kName, outcome);
+        return leave(object, outcome);
     }
-    return any(handle, count, local, cookie, remote..., flags);
+    return leave_to_any(handle, count, local, cookie, remote..., flags);
   }
 
   // One segment, a suppressed completion.
@@ -68,24 +101,9 @@ class Ladder {
       const post::Outcome outcome = Post::template run<Q, G, Shape::kSuppressed>(
           static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_SUPPRESS_FLAG);
       if (post::is_final(outcome)) [[likely]]
-        return post::finish(handle, Post::kName, outcome);
+        return leave(object, outcome);
     }
-    return any(handle, count, local, cookie, remote..., flags);
-  }
-
-  [[nodiscard, gnu::noinline]] static DAT_RETURN any(DAT_EP_HANDLE handle, DAT_COUNT count,
-                                                     DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
-                                                     Remote... remote,
-                                                     DAT_COMPLETION_FLAGS flags) noexcept {
-    Ep* const ep = handle_cast<Ep>(handle);
-    if (ep == nullptr) [[unlikely]]
-      return post::bad_handle(handle, Post::kName, DAT_INVALID_HANDLE_EP);
-    for (Backoff backoff;; backoff.wait()) {  // while another thread is replacing the queue
-      const post::Outcome outcome =
-          Post::template run<Q, G, Shape::kAny>(*ep, {local, count}, cookie, remote..., flags);
-      if (post::is_final(outcome)) [[likely]]
-        return post::finish(handle, Post::kName, outcome);
-    }
+    return leave_to_any(handle, count, local, cookie, remote..., flags);
   }
 };
 
@@ -112,13 +130,13 @@ DAT_RETURN ep_post_send_with_invalidate(DAT_EP_HANDLE handle, DAT_COUNT count,
   post::Outcome outcome;
   {
     RequestQueue& queue = ep->requests;
-    const typename G::Scope lock(queue.lock);
+    const ScopedLock lock(queue.lock);
     outcome = post::send_invalidate<Q>(*ep, queue, {local, count}, cookie, flags, context);
   }
   return post::finish(handle, "post_send_with_invalidate", outcome);
 }
 
-template <HotQp Q, Guard G>
+template <HotQp Q>
 DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE handle, const DAT_RMR_TRIPLET* local,
                                     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET* remote,
                                     DAT_COMPLETION_FLAGS flags) noexcept {
@@ -128,13 +146,13 @@ DAT_RETURN ep_post_rdma_read_to_rmr(DAT_EP_HANDLE handle, const DAT_RMR_TRIPLET*
   post::Outcome outcome;
   {
     RequestQueue& queue = ep->requests;
-    const typename G::Scope lock(queue.lock);
+    const ScopedLock lock(queue.lock);
     outcome = post::rdma_read_to_rmr<Q>(*ep, queue, local, cookie, remote, flags);
   }
   return post::finish(handle, "post_rdma_read_to_rmr", outcome);
 }
 
-template <HotQp Q, Guard G>
+template <HotQp Q>
 DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle, const DAT_LMR_TRIPLET* range,
                     DAT_MEM_PRIV_FLAGS privileges, DAT_VA_TYPE va_type, DAT_EP_HANDLE ep_handle,
                     DAT_RMR_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
@@ -158,50 +176,28 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle, const DAT_
   post::Outcome outcome;
   {
     RequestQueue& queue = ep->requests;
-    const typename G::Scope lock(queue.lock);
+    const ScopedLock lock(queue.lock);
     outcome =
         post::bind<Q>(*ep, queue, {*rmr, lmr, *range, privileges, va_type}, cookie, flags, context);
   }
   return post::finish(handle, "rmr_bind", outcome);
 }
 
+// The call was dispatched through the first word of the object. The SRQ is checked again when the
+// guard keeps it: another thread may be ending it.
 template <HotSrq S, Guard G>
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
                          DAT_DTO_COOKIE user) noexcept {
-  Srq* const srq = handle_cast<Srq>(handle);
-  if (srq == nullptr) [[unlikely]]
+  auto& object = *static_cast<ObjectHeader*>(handle);
+  G::enter(object.posting_receive);
+  if (!is_live<Srq>(object)) [[unlikely]] {
+    G::leave(object.posting_receive);
     return post::bad_handle(handle, "srq_post_recv", DAT_INVALID_HANDLE_SRQ);
-  if (!post::Segments{local, count}.fit(static_cast<std::uint32_t>(srq->max_recv_iov())))
-      [[unlikely]]
-    return post::refused(handle, "srq_post_recv",
-                         post::bad(DAT_INVALID_ARG2, "bad segment count or list"));
-  // The pool has its own lock: cookies are returned out of order, by any dequeuing thread.
-  SrqCookie* const cookie = srq->cookies().claim();
-  if (cookie == nullptr) [[unlikely]]
-    return post::refused(
-        handle, "srq_post_recv",
-        {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ), "max_recv_dtos are outstanding"});
-  cookie->user = user;
-  cookie->ep = nullptr;
-  cookie->length = 0;
-  cookie->operation = DAT_DTO_RECEIVE;
-  cookie->suppressed = false;
-  cookie->ib_extension = false;
-  cookie->plain = false;
-  if (trace::enabled(trace::kDetail)) [[unlikely]]
-    point::post(*srq, *cookie, DAT_COMPLETION_DEFAULT_FLAG);
-  DAT_RETURN code;
-  {
-    const typename G::Scope lock(srq->post_lock());
-    code = static_cast<S&>(srq->queue())
-               .post_recv(reinterpret_cast<transport::WorkId>(static_cast<Cookie*>(cookie)), local,
-                          count);
   }
-  if (code != DAT_SUCCESS) [[unlikely]] {
-    srq->cookies().retire(*cookie);
-    return post::refused(handle, "srq_post_recv", {code, "the transport refused the request"});
-  }
-  return DAT_SUCCESS;
+  const post::Outcome outcome =
+      post::srq_receive<S, G>(static_cast<Srq&>(object), {local, count}, user);
+  G::leave(object.posting_receive);
+  return post::finish(handle, "srq_post_recv", outcome);
 }
 
 }  // namespace udapl::dapl::calls

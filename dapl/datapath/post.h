@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dapl/datapath/post_submit.h"
+#include "dapl/endpoint/srq.h"
 #include "dapl/memory/lmr.h"
 #include "dapl/memory/rmr.h"
 
@@ -9,9 +10,9 @@
 // of docs/semantics.md#order-of-checks, then takes the steps that all posts share.
 //
 // Send, Receive, RdmaWrite and RdmaRead are posted by calls::Ladder (datapath.h). Each tells the
-// name of its call for traces, the gate in the header of its EP, whether its completion can be
-// suppressed, and in run() the steps for each shape. run() returns kTryAgain only if nothing has
-// been done.
+// name of its call for traces, the gate in the header of its EP and where it announces itself
+// there, whether its completion can be suppressed, and in run() the steps for each shape. run()
+// returns kTryAgain only if nothing has been done.
 namespace udapl::dapl::post {
 
 using transport::Operation;
@@ -68,6 +69,7 @@ template <Operation kOperation, HotQp Q, Guard G, Shape kShape>
 struct Send {
   static constexpr const char* kName = "post_send";
   static constexpr auto kGate = &ObjectHeader::request_gate;
+  static constexpr auto kPosting = &ObjectHeader::posting_request;
   static constexpr bool kSuppressible = true;
   template <HotQp Q, Guard G, Shape kShape>
   [[nodiscard, gnu::always_inline]] static Outcome run(Ep& ep, const Segments& local,
@@ -81,6 +83,7 @@ struct Rdma {
   static constexpr const char* kName =
       kOperation == Operation::kWrite ? "post_rdma_write" : "post_rdma_read";
   static constexpr auto kGate = &ObjectHeader::request_gate;
+  static constexpr auto kPosting = &ObjectHeader::posting_request;
   static constexpr bool kSuppressible = true;
   template <HotQp Q, Guard G, Shape kShape>
   [[nodiscard, gnu::always_inline]] static Outcome run(Ep& ep, const Segments& local,
@@ -181,6 +184,7 @@ template <HotQp Q>
 struct Receive {
   static constexpr const char* kName = "post_recv";
   static constexpr auto kGate = &ObjectHeader::receive_gate;
+  static constexpr auto kPosting = &ObjectHeader::posting_receive;
   static constexpr bool kSuppressible = false;
   template <HotQp Q, Guard G, Shape kShape>
   [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE user,
@@ -232,6 +236,40 @@ template <HotQp Q, Guard G, Shape kShape>
     code = qp.post_recv(id, local.list, local.count, work);
   if (code != DAT_SUCCESS) [[unlikely]] {
     queue.cookies.rollback();
+    return {code, "the transport refused the request"};
+  }
+  return kPosted;
+}
+
+// A receive for an SRQ. The pool of cookies has its own lock: they are returned out of order, by
+// any dequeuing thread.
+template <HotSrq S, Guard G>
+[[nodiscard, gnu::always_inline]] inline Outcome srq_receive(Srq& srq, const Segments& local,
+                                                             DAT_DTO_COOKIE user) noexcept {
+  const typename G::Scope lock(srq.post_lock());
+  if (G::kThreadSafe && !is_live<Srq>(srq)) [[unlikely]]
+    return {dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_SRQ), "the SRQ is being freed"};
+  if (!local.fit(static_cast<std::uint32_t>(srq.max_recv_iov()))) [[unlikely]]
+    return bad(DAT_INVALID_ARG2, "bad segment count or list");
+  SrqCookie* const cookie = srq.cookies().claim();
+  if (cookie == nullptr) [[unlikely]]
+    return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_SRQ),
+            "max_recv_dtos are outstanding"};
+  cookie->user = user;
+  cookie->ep = nullptr;
+  cookie->length = 0;
+  cookie->operation = DAT_DTO_RECEIVE;
+  cookie->suppressed = false;
+  cookie->ib_extension = false;
+  cookie->plain = false;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::post(srq, *cookie, DAT_COMPLETION_DEFAULT_FLAG);
+  const DAT_RETURN code =
+      static_cast<S&>(srq.queue())
+          .post_recv(reinterpret_cast<transport::WorkId>(static_cast<Cookie*>(cookie)), local.list,
+                     local.count);
+  if (code != DAT_SUCCESS) [[unlikely]] {
+    srq.cookies().retire(*cookie);
     return {code, "the transport refused the request"};
   }
   return kPosted;

@@ -125,7 +125,7 @@ template <Shape kShape>
 template <Shape kShape>
 [[nodiscard, gnu::always_inline]] inline bool has_list(DAT_COUNT count,
                                                        const DAT_LMR_TRIPLET* list) noexcept {
-  return (kShape == Shape::kList || count == 1) && list != nullptr &&
+  return (kShape == Shape::kList ? count > 1 : count == 1) && list != nullptr &&
          !trace::enabled(trace::kDetail);
 }
 template <Shape kShape>
@@ -233,13 +233,15 @@ template <class Q, Shape kShape, class Call>
   if (kShape == Shape::kAny && trace::enabled(trace::kDetail)) [[unlikely]]
     point::post(ep, *cookie, flags);
   queue.cookies.commit(*cookie);
+  if (kShape == Shape::kSuppressed) ++queue.silent;  // now: later it would occupy a register
   const DAT_RETURN code =
       call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(cookie), how.work);
   if (code != DAT_SUCCESS) [[unlikely]] {
     queue.cookies.rollback();
+    if (kShape == Shape::kSuppressed) --queue.silent;
     return {code, "the transport refused the request"};
   }
-  queue.silent = how.silent;
+  if (kShape != Shape::kSuppressed) queue.silent = how.silent;
   return kPosted;
 }
 

@@ -2,6 +2,7 @@
 #include "dapl/endpoint/ep.h"
 
 #include "dapl/events/async_evds.h"
+#include "dapl/objects/await_posts.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/ep_calls.h"
 #include "dapl/objects/ia.h"
@@ -21,28 +22,32 @@ Ep::Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state)
 }
 
 Ep::~Ep() {
+  end_posts();
   std::unique_ptr<transport::Qp> qp;
   {
     const ScopedLock lock(mutex_);
-    {
-      const ScopedLock requests_lock(requests.lock);
-      requests.qp = nullptr;
-      request_gate.store(kShut, std::memory_order_relaxed);
-    }
-    {
-      const ScopedLock receives_lock(receives.lock);
-      receives.qp = nullptr;
-      receive_gate.store(kShut, std::memory_order_relaxed);
-    }
     // Buffers taken from an SRQ belong to it: the completions that return them must not be lost.
     if (config_.srq != nullptr && config_.recv_evd != nullptr) config_.recv_evd->reap();
     if (discard_ != nullptr) discard_->drain();
     qp = std::move(qp_);
-    store_state(DAT_EP_STATE_DISCONNECTED);  // also if the IA is closed: reports have no effect
   }
   qp.reset();  // waits for a running report, which acquires the lock
   const ScopedLock lock(mutex_);
   forget_completions();
+}
+
+void Ep::end_posts() noexcept {
+  {
+    const ScopedLock lock(mutex_);
+    {
+      const ScopedLock requests_lock(requests.lock);
+      store_state(kResetting);  // also: reports have no effect
+    }
+    const ScopedLock receives_lock(receives.lock);
+    receives.qp = nullptr;
+    receive_gate.store(kShut, std::memory_order_relaxed);
+  }
+  await_posts(*this);
 }
 
 Result<Ep*> Ep::make(Ia& ia, const EpConfig& config, DAT_EP_STATE state) {
@@ -202,15 +207,23 @@ void Ep::set_endpoints(const transport::Endpoints& ends) {
   connection_.set_endpoints(ends);
 }
 
+namespace {
+
+Status being_freed(const Ep& ep) noexcept {
+  UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "ep %p is being freed",
+               static_cast<const void*>(&ep));
+}
+
+}  // namespace
+
 Status Ep::begin_free() {
   const ScopedLock lock(mutex_);
+  if (!is_live<Ep>(*this)) return being_freed(*this);
   const DAT_EP_STATE now = posting_state();
   if (now == kResetting || step(now, EpInput::kFree).verdict != EpVerdict::kProceed)
     UDAPL_REFUSE(DAT_INVALID_STATE, wrong_state(state()) & DAT_SUBTYPE_MASK,
                  "ep %p: free in state %s", static_cast<void*>(this), name(state()));
-  if (!invalidate(*this))
-    UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EP, "ep %p is being freed",
-                 static_cast<void*>(this));
+  if (!invalidate(*this)) return being_freed(*this);
   const bool live = is_connecting(now) || is_connected(now);
   if (live) qp_->disconnect(transport::DisconnectMode::kAbrupt);
   set_state(DAT_EP_STATE_DISCONNECTED, EpInput::kFree);

@@ -126,6 +126,8 @@ class Ep : public EpQueues {
   [[nodiscard]] Status make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* discard)
       UDAPL_REQUIRES(mutex_);
   [[nodiscard]] transport::QpInit qp_init(const EpConfig& config, DiscardCq* discard) noexcept;
+  // Afterwards no post is in progress, and all are refused.
+  void end_posts() noexcept UDAPL_EXCLUDES(mutex_);
   // Makes configuration and QP visible to posts.
   void publish() noexcept UDAPL_REQUIRES(mutex_);
   // Takes the soft watermark of the attributes.

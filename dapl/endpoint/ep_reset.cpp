@@ -2,6 +2,7 @@
 // dat_ep_reset: discards the rest of a connection, so that the EP can connect again.
 #include "common/wait_word.h"
 #include "dapl/endpoint/ep.h"
+#include "dapl/objects/await_posts.h"
 #include "dapl/objects/ia.h"
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/trace_points.h"
@@ -71,6 +72,7 @@ Status Ep::reset() {
     }
     qp = qp_.get();
   }
+  await_posts(*this);
   await_flush(*qp);
   // Without the lock, since the transport may wait for a running report, which acquires it.
   const Status status = qp->reset();

@@ -2,6 +2,7 @@
 #include "dapl/endpoint/srq.h"
 
 #include "dapl/events/async_evds.h"
+#include "dapl/objects/await_posts.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
@@ -18,6 +19,12 @@ Srq::Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes)
       max_recv_iov_(std::max(attributes.max_recv_iov, 1)),
       cookies_(attributes.max_recv_dtos),
       sink_(*this) {}
+
+// The handle is dead. A post that has found it alive is the last one.
+Srq::~Srq() {
+  { const ScopedLock posts(post_lock_); }
+  await_posts(*this);
+}
 
 Result<Owned<Srq>> Srq::create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes) {
   Owned<Srq> srq = make_object<Srq>(ia, pz, attributes);

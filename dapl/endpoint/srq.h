@@ -26,6 +26,8 @@ class Srq : public ObjectHeader {
   static Result<Owned<Srq>> create(Ia& ia, Pz& pz, const DAT_SRQ_ATTR& attributes);
   // Use create(). Public for make_object.
   Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes);
+  // Waits for a post in progress.
+  ~Srq();
 
   [[nodiscard]] transport::Srq& queue() const noexcept { return *queue_; }
   [[nodiscard]] Pz& pz() const noexcept { return *pz_.get(); }

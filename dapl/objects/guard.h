@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include <atomic>
 #include <concepts>
 
 #include "common/annotations.h"
@@ -10,6 +11,10 @@
 // for nonthreadsafe ones, where the consumer itself serialises posts on one EP or one SRQ. Data
 // that another thread may access concurrently with such a post has its own lock in both cases: that
 // of a CQ, an SRQ's cookies, an EVD's ring.
+//
+// Posts also exclude the end of their object. With TakeLock its end acquires the lock. With NoLock
+// the post announces itself in the header of the object, before it looks whether it may proceed,
+// and the end of the object waits for it (await_posts.h).
 namespace udapl::dapl {
 
 struct TakeLock {
@@ -24,6 +29,8 @@ struct TakeLock {
    private:
     SpinLock& lock_;
   };
+  static void enter(std::atomic<bool>&) noexcept {}
+  static void leave(std::atomic<bool>&) noexcept {}
 };
 
 struct NoLock {
@@ -36,12 +43,24 @@ struct NoLock {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
   };
+  // No fence: await_posts() has all processors execute one.
+  static void enter(std::atomic<bool>& posting) noexcept {
+    posting.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  static void leave(std::atomic<bool>& posting) noexcept {
+    posting.store(false, std::memory_order_release);
+  }
 };
 
 template <class G>
-concept Guard = requires {
+concept Guard = requires(std::atomic<bool>& posting) {
   { G::kThreadSafe } -> std::convertible_to<bool>;
   typename G::Scope;
+  { G::enter(posting) }
+  noexcept;
+  { G::leave(posting) }
+  noexcept;
 };
 
 }  // namespace udapl::dapl

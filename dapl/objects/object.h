@@ -49,13 +49,18 @@ struct ObjectHeader {
   std::atomic<std::uint32_t> request_gate{kShut};  // 0: open
   std::atomic<std::uint32_t> receive_gate{kShut};  // 0: open
   std::atomic<std::uint32_t> dequeue_gate{kShut};  // 0: open
-  DAT_CONTEXT context{};                           // the consumer's; never interpreted
-  Ia* ia;                                          // for an Ia: itself
+  // Whether a thread is inside a post for which NoLock holds no lock (guard.h).
+  std::atomic<bool> posting_request{false};
+  std::atomic<bool> posting_receive{false};
+  DAT_CONTEXT context{};  // the consumer's; never interpreted
+  Ia* ia;                 // for an Ia: itself
   // Links of ObjectList.
   ObjectHeader* next = nullptr;
   ObjectHeader* previous = nullptr;
 };
 static_assert(offsetof(ObjectHeader, provider) == 0);
+// The line before the one of an EP's state, and no more than the hot calls read.
+static_assert(sizeof(void*) != 8 || sizeof(ObjectHeader) == 64);
 
 // Shuts the gates of an object that is dead, or about to be.
 inline void shut_gates(ObjectHeader& object) noexcept {
@@ -76,13 +81,18 @@ inline void shut_gates(ObjectHeader& object) noexcept {
   return address >= kLowestAddress && (address & (alignof(ObjectHeader) - 1)) == 0;
 }
 
-// Returns the object of `handle`, or null if it is not a live T. T::kType is its DAT_HANDLE_TYPE.
+// T::kType is the DAT_HANDLE_TYPE of a T.
+template <class T>
+[[nodiscard]] bool is_live(const ObjectHeader& object) noexcept {
+  return object.tag.load(std::memory_order_relaxed) == ObjectHeader::tag_of(T::kType);
+}
+
+// Returns the object of `handle`, or null if it is not a live T.
 template <class T>
 [[nodiscard]] T* handle_cast(DAT_HANDLE handle) noexcept {
   if (!is_address(handle)) return nullptr;
   auto* header = static_cast<ObjectHeader*>(handle);
-  if (header->tag.load(std::memory_order_relaxed) != ObjectHeader::tag_of(T::kType)) return nullptr;
-  return static_cast<T*>(header);
+  return is_live<T>(*header) ? static_cast<T*>(header) : nullptr;
 }
 
 // Marks the handle of `object` dead, so that calls no longer find the object. Returns false if it

@@ -106,7 +106,7 @@ class EpQueues : public ObjectHeader {
   }
 
  protected:
-  // The state during a reset; state() returns DISCONNECTED for it.
+  // The state during a reset and when the EP is destroyed; state() returns DISCONNECTED for it.
   static constexpr auto kResetting = static_cast<DAT_EP_STATE>(15);
 
   // So many requests and receives can be outstanding.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/table/open_ia.h"
 
+#include "common/process_barrier.h"
 #include "dapl/endpoint/ep.h"
 #include "dapl/endpoint/named_attributes.h"
 #include "dapl/endpoint/srq.h"
@@ -50,6 +51,7 @@ Status OpenIa::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HA
   if (*async_evd == DAT_HANDLE_NULL && async_evd_min_qlen <= 0)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "async EVD queue length %d",
                  async_evd_min_qlen);
+  prepare_process_barrier();  // before the adapter has a thread
   Owned<OpenIa> opened = make_object<OpenIa>(provider);
   auto adapter = provider.open_adapter()(provider.ia_params(), opened->sink_);
   if (!adapter.ok()) {

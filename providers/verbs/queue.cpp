@@ -156,6 +156,8 @@ void Queue::exchange(Handle fresh, const QpInit& init, Handle* former) {
   *former = std::exchange(handle_, std::move(fresh));
   shared_.init = init;
   qp_ = handle_.get();
+  post_send_ = qp_->context->ops.post_send;
+  post_recv_ = qp_->context->ops.post_recv;
   max_inline_ = shared_.adapter.max_inline();
   max_binds_ = count(init.max_request, 1);
   request_cq_ = &cq_of(init.request_cq);

@@ -251,6 +251,8 @@ class Queue {
 
   // Used by posts; changed only while nothing can be posted.
   ibv_qp* qp_ = nullptr;
+  decltype(ibv_context_ops::post_send) post_send_ = nullptr;  // what ibv_post_send calls
+  decltype(ibv_context_ops::post_recv) post_recv_ = nullptr;  // what ibv_post_recv calls
   std::uint32_t max_inline_ = 0;
   Prepared send_{};  // under the core's request lock, like write_ and read_
   Prepared write_{};

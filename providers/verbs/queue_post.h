@@ -126,7 +126,7 @@ template <bool kOneSegment>
   const bool silent = (transfer.flags & transport::kSignalled) == 0;
   if ((transfer.flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   if (silent) request.send_flags &= ~unsigned{IBV_SEND_SIGNALED};
-  const int error = ibv_post_send(qp_, &request, &prepared.refused);
+  const int error = post_send_(qp_, &request, &prepared.refused);
   if (silent) request.send_flags |= IBV_SEND_SIGNALED;
   if constexpr (!kOneSegment) request.num_sge = 1;
   if (error != 0) [[unlikely]]
@@ -155,7 +155,7 @@ template <bool kOneSegment>
   receive_.receive.wr_id = receive_wr_id(id, transport::kSignalled);
   receive_.receive.sg_list = to_sge(list);
   if constexpr (!kOneSegment) receive_.receive.num_sge = count;
-  const int error = ibv_post_recv(qp_, &receive_.receive, &receive_.refused);
+  const int error = post_recv_(qp_, &receive_.receive, &receive_.refused);
   if constexpr (!kOneSegment) receive_.receive.num_sge = 1;
   if (error != 0) [[unlikely]]
     return point::refused("ibv_post_recv", error);

@@ -198,6 +198,68 @@ BOOST_AUTO_TEST_CASE(thr_free_during_traffic) {
   BOOST_CHECK_GT(traffic.steps(), 0);
 }
 
+// Programs end like this: a thread closes the IA or frees the EPs while others still post. Each
+// post either happens or is refused, also on an IA that is not thread-safe.
+BOOST_AUTO_TEST_CASE(thr_end_during_posts) {
+  if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;
+  constexpr DAT_COMPLETION_FLAGS kFlags[] = {
+      DAT_COMPLETION_DEFAULT_FLAG, DAT_COMPLETION_SUPPRESS_FLAG, DAT_COMPLETION_BARRIER_FENCE_FLAG};
+  Failures failures;
+  for (int round = 0; round < 120; ++round) {
+    const bool close = round % 2 == 0;
+    Ia ia;
+    Pz pz = make_pz(ia);
+    Link link(ia, pz);
+    BOOST_REQUIRE(link.connect(failures));
+    const DAT_RMR_TRIPLET remote = link.in.remote(kSize);
+    std::atomic<bool> over{false};
+    std::atomic<int> posted{0};
+    const auto goes_on = [&](DAT_RETURN rc, const char* what) {
+      ++posted;
+      const DAT_RETURN type = DAT_GET_TYPE(rc);
+      failures.expect(rc == DAT_SUCCESS || type == DAT_INSUFFICIENT_RESOURCES ||
+                          type == DAT_INVALID_STATE || type == DAT_INVALID_HANDLE,
+                      what);
+      return !over && type != DAT_INVALID_HANDLE;
+    };
+    std::thread writer([&] {
+      DAT_EVENT event;
+      for (std::uint64_t i = 0;
+           goes_on(link.active.post_write(link.out, remote, i, kFlags[(i / 8 + round / 2) % 3]),
+                   "write");
+           ++i)
+        while (dat_evd_dequeue(link.active.request_evd, &event) == DAT_SUCCESS) {
+        }
+    });
+    std::thread receiver([&] {
+      while (goes_on(link.passive.post_recv(link.in, kSize, 0), "receive")) {
+      }
+    });
+    while (posted < 100 + 37 * round) std::this_thread::yield();
+    if (close) {
+      REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
+    } else {
+      REQUIRE_OK(dat_ep_free(link.active.ep));
+      REQUIRE_OK(dat_ep_free(link.passive.ep));
+    }
+    over = true;
+    writer.join();
+    receiver.join();
+    for (End* const end : {&link.active, &link.passive}) end->ep.release();
+    if (!close) continue;
+    for (End* const end : {&link.active, &link.passive}) {
+      end->recv_evd.release();
+      end->request_evd.release();
+      end->connect_evd.release();
+    }
+    link.psp.release();
+    link.cr_evd.release();
+    link.out.lmr.release();
+    link.in.lmr.release();
+    pz.release();
+  }
+}
+
 // Several threads free the same EP: exactly one succeeds.
 BOOST_AUTO_TEST_CASE(thr_free_once) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
