@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "harness.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -137,12 +138,32 @@ unsigned choose_block() {
   return start % kBlocks;  // more suites than blocks: conn quals may collide
 }
 
+// Whether a program that is no suite listens at this TCP port, which is what a provider may make of
+// a conn qual.
+bool is_taken(unsigned port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool taken = ::bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) != 0;
+  ::close(fd);
+  return taken;
+}
+
 }  // namespace
 
 DAT_CONN_QUAL fresh_conn_qual() {
   static const unsigned block = choose_block();
   static std::atomic<unsigned> next{0};
-  return kFirstConnQual + block * kBlockSize + next.fetch_add(1) % kBlockSize;
+  unsigned conn_qual = 0;
+  for (unsigned tries = 0; tries < kBlockSize; ++tries) {
+    conn_qual = kFirstConnQual + block * kBlockSize + next.fetch_add(1) % kBlockSize;
+    if (!is_taken(conn_qual)) break;
+  }
+  return conn_qual;
 }
 
 Buffer::Buffer(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, std::size_t size, DAT_MEM_PRIV_FLAGS privileges)
