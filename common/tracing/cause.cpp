@@ -42,7 +42,7 @@ const char* remedy(int error) noexcept {
       return "\ntry: higher limits of memory (ulimit -v, and -l for locked memory), or of the "
              "container";
     case EADDRINUSE:
-      return "\ntry: another connection qualifier; `ss -ltnp` shows which program uses it";
+      return "\ntry: another connection qualifier; `ss -tanp` shows which program uses it";
     case EACCES:
     case EPERM:
       return "\ntry: as a user who has the permission, or have it granted";

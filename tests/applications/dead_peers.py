@@ -57,7 +57,7 @@ class DeadPeers(unittest.TestCase):
         second = self.started(DATTX, "server", "--port", port)
         _, err = second.communicate(timeout=SOON_S)
         self.assertEqual(second.returncode, 1)
-        self.assertRegex(err, rf"dattx: listening on port {port}: .*Address already in use.*\n *try: .*`ss -ltnp`")
+        self.assertRegex(err, rf"dattx: listening on port {port}: .*Address already in use.*\n *try: .*`ss -tanp`")
 
     def test_dtestsrq(self):
         for victim in (0, 1):

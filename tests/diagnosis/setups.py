@@ -318,7 +318,7 @@ def port_in_use(world):
         other.listen()
         port = other.getsockname()[1]
         return told(world, f"=cannot listen at 127.0.0.1:{port} (qualifier {port}): Address already in use (EADDRINUSE)\n"
-                    "try: another connection qualifier; `ss -ltnp` shows which program uses it", None,
+                    "try: another connection qualifier; `ss -tanp` shows which program uses it", None,
                     words=("port", str(port)))
 
 
