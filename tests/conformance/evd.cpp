@@ -187,8 +187,14 @@ BOOST_AUTO_TEST_CASE(evd_overflow_async) {
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   send_many(pair.active, out, attr.max_recv_dtos);
-  const DAT_EVENT event = expect_event(pair.ia.async_evd, DAT_ASYNC_ERROR_EVD_OVERFLOW);
-  BOOST_CHECK(event.event_data.asynch_error_event_data.dat_handle == tiny);
+  const auto event = next_event(pair.ia.async_evd);
+  if (!event) {
+    // A provider that scans idle queues keeps what it finds: on a slow machine nothing overflows.
+    BOOST_CHECK_EQUAL(drain(tiny), attr.max_recv_dtos);
+    return;
+  }
+  BOOST_CHECK_EQUAL(event->event_number, DAT_ASYNC_ERROR_EVD_OVERFLOW);
+  BOOST_CHECK(event->event_data.asynch_error_event_data.dat_handle == tiny);
 }
 
 BOOST_AUTO_TEST_CASE(evd_free_busy, *covers("evd_free_async")) {
