@@ -260,6 +260,37 @@ BOOST_AUTO_TEST_CASE(thr_end_during_posts) {
   }
 }
 
+// The same for an SRQ.
+BOOST_AUTO_TEST_CASE(thr_srq_free_during_posts) {
+  if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;
+  Ia ia;
+  if (skip_unless(ia.attr.max_srqs > 0, "the IA has no SRQs")) return;
+  const Pz pz = make_pz(ia);
+  Buffer in(ia, pz, kSize);
+  DAT_SRQ_ATTR attr{};
+  attr.max_recv_dtos = 64;
+  attr.max_recv_iov = 1;
+  Failures failures;
+  for (int round = 0; round < 200; ++round) {
+    Srq srq;
+    REQUIRE_OK(dat_srq_create(ia, pz, &attr, srq.out()));
+    std::atomic<int> posted{0};
+    std::thread poster([&, handle = static_cast<DAT_SRQ_HANDLE>(srq)] {
+      DAT_LMR_TRIPLET segment = in.local();
+      for (DAT_RETURN type = DAT_SUCCESS; type != DAT_INVALID_HANDLE; ++posted) {
+        type = DAT_GET_TYPE(dat_srq_post_recv(handle, 1, &segment, cookie(1)));
+        failures.expect(
+            type == DAT_SUCCESS || type == DAT_INSUFFICIENT_RESOURCES || type == DAT_INVALID_HANDLE,
+            "a post on the SRQ");
+      }
+    });
+    while (posted < round) std::this_thread::yield();
+    const DAT_RETURN freed = dat_srq_free(srq.release());
+    poster.join();
+    BOOST_CHECK_EQUAL(freed, DAT_SUCCESS);
+  }
+}
+
 // Several threads free the same EP: exactly one succeeds.
 BOOST_AUTO_TEST_CASE(thr_free_once) {
   if (skip_unless(thread_safe(), kNotSafe)) return;
