@@ -59,8 +59,15 @@ struct Signaller {
   std::atomic<std::thread::id> thread{};
 };
 
-// How often the thread may find that it was kept from its processor for longer than a lease.
-constexpr int kTries = 200;
+// Returns whether an attempt succeeds. Some may not, because the thread was kept from its processor
+// for longer than a lease.
+template <class Attempt>
+bool succeeds_once(Attempt attempt) {
+  constexpr int kTries = 200;
+  for (int i = 0; i != kTries; ++i)
+    if (attempt()) return true;
+  return false;
+}
 
 // Rings while the thread that makes it probably sleeps.
 class LateRing {
@@ -84,17 +91,15 @@ BOOST_AUTO_TEST_CASE(what_has_happened_before_the_sleep_is_served) {
   const auto left = make_reactor();
   const auto here = make_reactor();
   Bell bell(*left);
-  bool served = false;
-  for (int i = 0; !served && i != kTries; ++i) {
+  BOOST_TEST(succeeds_once([&] {
     wait_often(*left);
     WaitWord word;
     bell.word = &word;
     wait_until_signalled(*here, word, [&] { bell.ring(); });
     bell.word = nullptr;
     left->quiesce(bell);
-    served = bell.thread.load() == std::this_thread::get_id();
-  }
-  BOOST_TEST(served);
+    return bell.thread.load() == std::this_thread::get_id();
+  }));
 }
 
 BOOST_AUTO_TEST_CASE(what_happens_during_the_sleep_is_served) {
@@ -107,8 +112,7 @@ BOOST_AUTO_TEST_CASE(what_happens_during_the_sleep_is_served) {
   const auto here = make_reactor();
   for (std::size_t place = 0; place != left.size(); ++place) {
     Bell& bell = *bells[place];
-    bool served = false;
-    for (int i = 0; !served && i != kTries; ++i) {
+    BOOST_TEST(succeeds_once([&] {
       for (const auto& reactor : left) wait_often(*reactor);
       WaitWord word;
       bell.word = &word;
@@ -118,9 +122,8 @@ BOOST_AUTO_TEST_CASE(what_happens_during_the_sleep_is_served) {
       }
       bell.word = nullptr;
       left[place]->quiesce(bell);
-      served = bell.thread.load() == std::this_thread::get_id();
-    }
-    BOOST_TEST(served);
+      return bell.thread.load() == std::this_thread::get_id();
+    }));
   }
 }
 
@@ -130,13 +133,11 @@ BOOST_AUTO_TEST_CASE(calls_that_wait_for_a_poll_run) {
   const auto here = make_reactor();
   Signaller signaller;
   Deferred call(*left, Call::to<&Signaller::signal>(&signaller));
-  bool served = false;
-  for (int i = 0; !served && i != kTries; ++i) {
+  BOOST_TEST(succeeds_once([&] {
     wait_often(*left);
     wait_until_signalled(*here, signaller.word, [&] { call.post_for_poll(); });
-    served = signaller.thread.load() == std::this_thread::get_id();
-  }
-  BOOST_TEST(served);
+    return signaller.thread.load() == std::this_thread::get_id();
+  }));
 }
 
 BOOST_AUTO_TEST_CASE(pollers_rest) {
@@ -146,8 +147,7 @@ BOOST_AUTO_TEST_CASE(pollers_rest) {
   Mailbox box(*left);
   box.word = &word;
   box.show_sign();
-  bool rang = false;
-  for (int i = 0; !rang && i != kTries; ++i) {
+  BOOST_TEST(succeeds_once([&] {
     wait_often(*left);
     wait_until_signalled(*left, word, [&] { box.put(); });  // from now on it is awake
     const bool awake = !box.resting;
@@ -160,9 +160,8 @@ BOOST_AUTO_TEST_CASE(pollers_rest) {
       });
     });
     peer.join();
-    rang = awake && box.bells != bells;
-  }
-  BOOST_TEST(rang);
+    return awake && box.bells != bells;
+  }));
 }
 
 // One that cannot rest because it has input again is asked until it can.
