@@ -34,10 +34,12 @@ template <CompletionQueue C>
   if (evd->waited()) return dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER);
   if (evd->cq() == nullptr) {
     if (evd->dequeue_from_ring(event)) return DAT_SUCCESS;
+    evd->polled_in_vain();
     return dat_error(DAT_QUEUE_EMPTY);
   }
   if (evd->dequeue<C>(event)) return DAT_SUCCESS;
   if constexpr (C::kDrivesProgress) return dequeue_with_progress<C>(*evd, event);
+  evd->polled_in_vain();
   return DAT_QUEUE_EMPTY;
 }
 

@@ -38,6 +38,7 @@ Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
       merged_(needs_cq(flags) && has_other_streams(flags)),
       qlen_(qlen),
       ring_(static_cast<std::size_t>(qlen)),
+      idle_poll_(owner.adapter().idle_poll()),
       sink_(*this) {
   if (!needs_cq(flags))
     dequeue_gate.fetch_or(kNoCq, std::memory_order_relaxed);

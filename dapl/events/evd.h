@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/annotations.h"
+#include "common/call.h"
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
@@ -154,6 +155,9 @@ class Evd : public ObjectHeader {
   template <class Cq>
   [[nodiscard]] bool dequeue(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] bool dequeue_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);
+  // Called without a lock by a consumer that has found it empty and calls no Cq::progress(). It may
+  // be freed meanwhile.
+  void polled_in_vain() const noexcept { idle_poll_.function(idle_poll_.object); }
   // Records the reason of a BROKEN event as the thread's last cause, under the event's number.
   static void explain_broken(const DAT_EVENT& event) noexcept;
   [[nodiscard]] bool ring_empty() const noexcept { return ring_.size() == 0; }
@@ -276,6 +280,7 @@ class Evd : public ObjectHeader {
   std::atomic<bool> notified_{false};  // a notification arrived since the waiter last checked
   WaitWord word_;                      // the waiter sleeps on it
 
+  const Call idle_poll_;  // Adapter's
   Sink sink_;
   // Both are null without a CQ. Unlike the owner, cq_ is still valid for a thread that polls while
   // the EVD is being freed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/call.h"
 #include "common/result.h"
 #include "common/wait_word.h"
 #include "dapl/transport/cm.h"
@@ -98,6 +99,12 @@ class Adapter {
   // that needs its callers' threads drives progress here.
   virtual WaitResult block(WaitWord& word, std::uint32_t seen,
                            const Deadline& deadline) noexcept = 0;
+
+  // What a consumer is to call, with no lock held, when it has polled in vain and calls no
+  // Cq::progress(). The call makes no sink call itself: it makes sure that the service thread does,
+  // unless another thread drives. Like progress(), it can be called for some time after the
+  // destruction.
+  [[nodiscard]] virtual Call idle_poll() noexcept = 0;
 };
 
 }  // namespace udapl::transport

@@ -99,6 +99,11 @@ class Lease {
     if (takes_until_.load(std::memory_order_relaxed) != 0)
       takes_until_.store(0, std::memory_order_relaxed);
   }
+  // Returns whether one of these extensions lasts.
+  [[nodiscard]] bool extended(Clock::time_point now) const noexcept {
+    return now.time_since_epoch().count() < std::max(extended_.load(std::memory_order_relaxed),
+                                                     takes_until_.load(std::memory_order_relaxed));
+  }
   // Ends the lease, for a service thread that is about to park or, with end(), parked.
   void cut() noexcept { end_.store(0, std::memory_order_seq_cst); }
   void end() noexcept {

@@ -20,6 +20,9 @@ class PollPolicy {
     polls_.store(polls, std::memory_order_relaxed);
     return polls;
   }
+  [[nodiscard]] std::uint32_t polls() const noexcept {
+    return polls_.load(std::memory_order_relaxed);
+  }
   // Returns whether this poll looks for input. Not for long if turn_at_ is far ahead: another
   // thread's poll that has begun before polls_ was reset may set it so.
   [[nodiscard]] bool due(std::uint32_t poll) const noexcept {

@@ -15,6 +15,7 @@
 #include "providers/reactor/followers.h"
 #include "providers/reactor/hot_handler.h"
 #include "providers/reactor/lease.h"
+#include "providers/reactor/lease_use.h"
 #include "providers/reactor/poll_policy.h"
 #include "providers/reactor/poller_set.h"
 #include "providers/reactor/running_call.h"
@@ -47,7 +48,7 @@ namespace udapl {
 //
 // Thread-safe. Owned by the Adapter; outlives everything that was made with it. The destructor ends
 // and joins the service thread and destroys the objects that are still adopted. A thread that is in
-// poll() meanwhile, or that calls it a moment later, returns.
+// poll() meanwhile, or that calls it a moment later, returns; so does one in end_unused_lease().
 class Reactor final : private WaitWord::Waker {
  public:
   // A sleeping thread wakes this often to check whether its descriptors still exist: without them,
@@ -98,6 +99,9 @@ class Reactor final : private WaitWord::Waker {
       return false;
     return poll_turn(poll);
   }
+  // Called by a consumer whose poll has found nothing and makes no turn. If such polls go on while
+  // no thread drives, the service thread takes over before the lease ends. Runs nothing itself.
+  void end_unused_lease() noexcept;
   // Called by a consumer that has taken several items in a row without needing a turn. It counts as
   // polling, so that the service thread stays away.
   void found_without_poll() noexcept {
@@ -226,6 +230,7 @@ class Reactor final : private WaitWord::Waker {
   bool poll_turn(std::uint32_t poll) noexcept;  // true: there was a turn
   void start_polling() noexcept;
   void ask_for_role() noexcept;
+  [[nodiscard]] std::uint32_t uses() const noexcept;
 
   // reactor_wait.cpp
   [[nodiscard]] bool polls_drive() noexcept;
@@ -295,6 +300,7 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<bool> watch_others_{false};  // the service thread watches the set, or is asked to
   std::atomic<bool> polls_drive_{false};   // the leader has made way, or is asked to
 
+  alignas(64) LeaseUse lease_use_;
   alignas(64) PollPolicy poll_policy_;
   // Used by the thread that holds the role.
   TurnPolicy turn_policy_;

@@ -54,4 +54,20 @@ void Reactor::ask_for_role() noexcept {
   wake_sleeper();
 }
 
+// Changes when a thread of the application waits or polls, or serves a poller in place of a turn.
+std::uint32_t Reactor::uses() const noexcept {
+  return looks() + turn_policy_.turns() + poll_policy_.polls();
+}
+
+// Runs nothing that is queued: the service thread does. The role keeps the reactor from being
+// destroyed.
+void Reactor::end_unused_lease() noexcept {
+  if (!lease_.parked() || !role_.free(std::memory_order_relaxed)) return;
+  if (lease_use_.changed(uses())) return;
+  const Clock::time_point now = Clock::now();
+  if (!lease_use_.ended(now) || lease_.extended(now) || !role_.claim()) return;
+  lease_.end();
+  role_.release();
+}
+
 }  // namespace udapl

@@ -92,6 +92,8 @@ inline constexpr int kEventsPerTurn = 64;
 // A wait that ends within this time polls until then. A sleep would take longer: it ends up to 50
 // us late, and before it all pollers are put to rest.
 inline constexpr auto kPolledWait = std::chrono::microseconds(50);
+// A lease ends if another thread polls what polls do not drive, and nobody has driven for so long.
+inline constexpr auto kUnusedLease = std::chrono::microseconds(30);
 // A leader that has seen this many waits of other threads end, but not its own, makes way.
 inline constexpr std::uint32_t kServedByIdle = 8;
 

@@ -19,6 +19,10 @@ class TurnPolicy {
   [[nodiscard]] bool habitual() const noexcept {
     return turns_.load(std::memory_order_relaxed) >= tuning::kHabit;
   }
+  // In a row, without a wait or the service thread.
+  [[nodiscard]] std::uint32_t turns() const noexcept {
+    return turns_.load(std::memory_order_relaxed);
+  }
   // The next turn counts as habitual.
   void expect_habit() noexcept { turns_.store(tuning::kHabit - 1, std::memory_order_relaxed); }
   // A thread has waited, or the service thread has driven.

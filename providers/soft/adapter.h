@@ -55,6 +55,9 @@ class Adapter final : public transport::Adapter {
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
     return reactor_->block(word, seen, deadline);
   }
+  [[nodiscard]] Call idle_poll() noexcept override {
+    return Call::to<&Reactor::end_unused_lease>(reactor_.get());
+  }
 
  private:
   void descriptors_lost() noexcept { gate_.post(0); }

@@ -52,6 +52,9 @@ class Adapter final : public transport::Adapter {
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override {
     return reactor_->block(word, seen, deadline);
   }
+  [[nodiscard]] Call idle_poll() noexcept override {
+    return Call::to<&Reactor::end_unused_lease>(reactor_.get());
+  }
 
   // ---- for the objects made here ---------------------------------------------------------------
   // The adapter's own context, so that its asynchronous events concern this adapter only. QPs, CQs,

@@ -201,6 +201,8 @@ WaitResult Adapter::block(WaitWord& word, std::uint32_t seen, const Deadline& de
   return word.wait(seen, deadline);
 }
 
+Call Adapter::idle_poll() noexcept { return Call::to<&Settings::count_idle_poll>(&settings()); }
+
 void Adapter::catastrophe() {
   Scheduler::instance().defer(this, [this] { sink_.on_catastrophic(); });
 }
@@ -225,6 +227,7 @@ void Settings::reset() {
   drive = false;
   sleep_briefly = false;
   sleeps = 0;
+  idle_polls = 0;
   refuse_open = false;
   before_request = nullptr;
   before_listen = nullptr;

@@ -38,6 +38,7 @@ class Adapter final : public transport::Adapter {
                                                       transport::ListenSink& sink) override;
   // Sleeps on the word. Runs the scheduler first if Settings::drive is set.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept override;
+  [[nodiscard]] Call idle_poll() noexcept override;
   // The thread that drives the scheduler takes the place of the service thread.
 
   // ---- for tests
@@ -58,6 +59,8 @@ struct Settings {
   // block() returns kSleptLong at once, as if it had slept for some seconds.
   std::atomic<bool> sleep_briefly{false};
   std::atomic<int> sleeps{0};  // of block(), while sleep_briefly
+  void count_idle_poll() noexcept { ++idle_polls; }
+  std::atomic<int> idle_polls{0};  // calls of Adapter::idle_poll()
   std::atomic<bool> refuse_open{false};
   std::function<void()> before_request;  // called before the core is notified of a request
   std::function<void()> before_listen;   // called in Adapter::listen()

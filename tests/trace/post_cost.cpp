@@ -178,6 +178,9 @@ class NullAdapter final : public transport::Adapter {
   WaitResult block(WaitWord&, std::uint32_t, const Deadline&) noexcept override {
     return WaitResult::kChanged;
   }
+  [[nodiscard]] Call idle_poll() noexcept override {
+    return {[](void*) noexcept {}, nullptr};
+  }
 
  private:
   transport::Attributes attributes_;

@@ -200,6 +200,23 @@ BOOST_AUTO_TEST_CASE(an_empty_queue_drives_a_transport_that_needs_it) {
   BOOST_CHECK_GE(cq.progresses.load(), 1);
 }
 
+// The transport may have to wake the thread that makes such events.
+BOOST_AUTO_TEST_CASE(polls_that_drive_nothing_are_reported_if_in_vain) {
+  std::atomic<int>& polls = fake::settings().idle_polls;
+  const DAT_EVD_HANDLE evd = ia.evd(kConnection);
+  DAT_EVENT event{};
+  CHECK_CODE(ia->evd_dequeue_func(evd, &event), 0x800D0000);
+  BOOST_CHECK_EQUAL(polls.load(), 1);
+  object(evd).post(connection_event(DAT_CONNECTION_EVENT_ESTABLISHED));
+  REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
+  BOOST_CHECK_EQUAL(polls.load(), 1);
+  for (const unsigned flags : {kDto, kDto | kConnection})  // their polls drive
+    CHECK_CODE(ia->evd_dequeue_func(ia.evd(flags), &event), 0x000D0000);
+  BOOST_CHECK_EQUAL(polls.load(), 1);
+  CHECK_CODE(ia->evd_dequeue_func(ia.async, &event), 0x800D0000);
+  BOOST_CHECK_EQUAL(polls.load(), 2);
+}
+
 BOOST_AUTO_TEST_CASE(reaped_completions_stay_in_front) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 64);
   Completions completions(ia, evd);

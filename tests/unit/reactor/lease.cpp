@@ -4,6 +4,7 @@
 #include "providers/reactor/lease.h"
 
 #include "tests/unit/reactor/support.h"
+#include "tests/unit/reactor/timer_wakes.h"
 
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -16,6 +17,7 @@
 namespace {
 
 std::atomic<long> speed{1};
+std::atomic<long> relative_times{0};
 
 int settime(int fd, int flags, const itimerspec& value, itimerspec* old = nullptr) noexcept {
   return static_cast<int>(::syscall(SYS_timerfd_settime, fd, flags, &value, old));
@@ -27,11 +29,16 @@ int settime(int fd, int flags, const itimerspec& value, itimerspec* old = nullpt
 extern "C" int timerfd_settime(int fd, int flags, const itimerspec* value,
                                itimerspec* old) noexcept {
   itimerspec scaled = *value;
-  if ((flags & TFD_TIMER_ABSTIME) == 0) scaled.it_value.tv_nsec /= speed;
+  if ((flags & TFD_TIMER_ABSTIME) == 0) {
+    scaled.it_value.tv_nsec /= speed;
+    ++relative_times;
+  }
   return settime(fd, flags, scaled, old);
 }
 
 namespace udapl::test {
+
+long timer_wakes() noexcept { return relative_times; }
 
 using namespace std::chrono_literals;
 
