@@ -230,22 +230,6 @@ Status Ep::begin_free() {
   return Status();
 }
 
-bool Ep::requests_idle() noexcept {
-  const ScopedLock lock(requests.lock);
-  if (requests.discard != nullptr) requests.discard->drain();
-  return requests.cookies.outstanding() == 0;
-}
-
-bool Ep::receives_idle() noexcept {
-  {
-    const ScopedLock lock(receives.lock);
-    if (receives.discard != nullptr) receives.discard->drain();
-    if (receives.cookies.outstanding() != 0) return false;
-  }
-  const ScopedLock lock(mutex_);
-  return config_.srq == nullptr || qp_ == nullptr || qp_->receive_counts().held <= 0;
-}
-
 // ---- watermarks -------------------------------------------------------------------------------
 
 // Programs leave the attribute uninitialised, as OpenFabrics does not read it, so it has no effect
@@ -281,15 +265,6 @@ Status Ep::set_watermarks(DAT_COUNT soft, DAT_COUNT hard) {
   return Status();
 }
 
-transport::ReceiveCounts Ep::receive_counts() {
-  const ScopedLock lock(mutex_);
-  if (qp_ == nullptr) return {0, 0};
-  // A buffer with a queued completion is not held, but its cookie is in use until the completion
-  // has become an event.
-  if (config_.recv_evd != nullptr) config_.recv_evd->reap();
-  return qp_->receive_counts();
-}
-
 void Ep::Sink::on_soft_watermark() noexcept {
   {
     const ScopedLock lock(ep_.mutex_);
@@ -312,35 +287,12 @@ void Ep::Sink::on_srq_released() noexcept {
 
 namespace calls {
 
-DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE* state, DAT_BOOLEAN* recv_idle,
-                         DAT_BOOLEAN* request_idle) noexcept {
-  return boundary([&]() -> Status {
-    const auto ep = require<Ep>(handle);
-    if (ep == nullptr) return ep.refusal();
-    if (state != nullptr) *state = ep->state();
-    if (recv_idle != nullptr) *recv_idle = ep->receives_idle() ? DAT_TRUE : DAT_FALSE;
-    if (request_idle != nullptr) *request_idle = ep->requests_idle() ? DAT_TRUE : DAT_FALSE;
-    return Status();
-  });
-}
-
 DAT_RETURN ep_free(DAT_EP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
     const auto ep = require<Ep>(handle);
     if (ep == nullptr) return ep.refusal();
     if (const Status status = ep->begin_free(); !status.ok()) return status;
     ep->ia->destroy(*ep);
-    return Status();
-  });
-}
-
-DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT* buffers, DAT_COUNT* span) noexcept {
-  return boundary([&]() -> Status {
-    const auto ep = require<Ep>(handle);
-    if (ep == nullptr) return ep.refusal();
-    const transport::ReceiveCounts counts = ep->receive_counts();
-    if (buffers != nullptr) *buffers = counts.held;
-    if (span != nullptr) *span = counts.span;
     return Status();
   });
 }

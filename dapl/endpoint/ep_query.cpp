@@ -32,6 +32,31 @@ void Ep::query(DAT_EP_PARAM* param) {
       connection_.max_rdma_read_out().value_or(config_.attr.max_rdma_read_out);
 }
 
+bool Ep::requests_idle() noexcept {
+  const ScopedLock lock(requests.lock);
+  if (requests.discard != nullptr) requests.discard->drain();
+  return requests.cookies.outstanding() == 0;
+}
+
+bool Ep::receives_idle() noexcept {
+  {
+    const ScopedLock lock(receives.lock);
+    if (receives.discard != nullptr) receives.discard->drain();
+    if (receives.cookies.outstanding() != 0) return false;
+  }
+  const ScopedLock lock(mutex_);
+  return config_.srq == nullptr || qp_ == nullptr || qp_->receive_counts().held <= 0;
+}
+
+transport::ReceiveCounts Ep::receive_counts() {
+  const ScopedLock lock(mutex_);
+  if (qp_ == nullptr) return {0, 0};
+  // A buffer with a queued completion is not held, but its cookie is in use until the completion
+  // has become an event.
+  if (config_.recv_evd != nullptr) config_.recv_evd->reap();
+  return qp_->receive_counts();
+}
+
 namespace calls {
 
 DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK, DAT_EP_PARAM* param) noexcept {
@@ -41,6 +66,29 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK, DAT_EP_PARAM* param
     if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
     ep->query(param);
     param->ia_handle = ep->ia->handle();
+    return Status();
+  });
+}
+
+DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE* state, DAT_BOOLEAN* recv_idle,
+                         DAT_BOOLEAN* request_idle) noexcept {
+  return boundary([&]() -> Status {
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    if (state != nullptr) *state = ep->state();
+    if (recv_idle != nullptr) *recv_idle = ep->receives_idle() ? DAT_TRUE : DAT_FALSE;
+    if (request_idle != nullptr) *request_idle = ep->requests_idle() ? DAT_TRUE : DAT_FALSE;
+    return Status();
+  });
+}
+
+DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT* buffers, DAT_COUNT* span) noexcept {
+  return boundary([&]() -> Status {
+    const auto ep = require<Ep>(handle);
+    if (ep == nullptr) return ep.refusal();
+    const transport::ReceiveCounts counts = ep->receive_counts();
+    if (buffers != nullptr) *buffers = counts.held;
+    if (span != nullptr) *span = counts.span;
     return Status();
   });
 }

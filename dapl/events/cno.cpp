@@ -5,7 +5,6 @@
 #include "common/not_cancelled.h"
 #include "common/tracing/trace.h"
 #include "dapl/events/evd.h"
-#include "dapl/events/wait_cancellably.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/calls.h"
 #include "dapl/objects/ia.h"
@@ -167,82 +166,6 @@ void Cno::release_waiters() noexcept {
 
 // ---- for the consumer --------------------------------------------------------------------------
 
-bool Cno::take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
-  WaitWord::Wakeup wakeup;
-  const ScopedLock lock(lock_);
-  // The events may have been dequeued since the last wait.
-  if (triggered_ && again_ && next_in_turn() == nullptr) set_triggered(false);
-  if (triggered_ && !aborted_)
-    *evd = consume_turn(wakeup);
-  else if (aborted_ || releases_ != releases)
-    *evd = DAT_HANDLE_NULL;
-  else
-    return false;
-  return true;
-}
-
-// A waiter from the first call of sleep() until end(), or until its thread is cancelled: also while
-// its thread looks for a cancellation. Used by one thread.
-class Cno::Wait {
- public:
-  Wait() = default;
-  ~Wait() { end(); }
-  Wait(const Wait&) = delete;
-  Wait& operator=(const Wait&) = delete;
-
-  // Blocks. kWaitAgain: nothing has happened for some seconds.
-  [[nodiscard]] DAT_RETURN sleep(Cno& cno, const Deadline& deadline, DAT_EVD_HANDLE* evd) noexcept {
-    if (cno_ == nullptr) {
-      cno.ia->visits().enter();
-      releases_ = cno.enter();
-      cno_ = &cno;
-    }
-    DAT_RETURN code = DAT_SUCCESS;
-    while (true) {
-      const std::uint32_t seen = cno.word_.value();
-      if (cno.take(releases_, evd)) return DAT_SUCCESS;
-      if (code != DAT_SUCCESS) break;
-      switch (cno.ia->adapter().block(cno.word_, seen, deadline)) {
-        case WaitResult::kTimedOut:
-          // Without class bits, as existing programs expect (docs/compatibility.md C21).
-          code = DAT_QUEUE_EMPTY;
-          break;
-        case WaitResult::kSleptLong:
-          code = kWaitAgain;
-          break;
-        case WaitResult::kInterrupted:  // docs/compatibility.md C23
-        case WaitResult::kChanged:
-          if (expired(deadline)) code = DAT_QUEUE_EMPTY;
-          break;
-      }
-    }
-    *evd = DAT_HANDLE_NULL;
-    return code;
-  }
-  void end() noexcept {
-    if (cno_ == nullptr) return;
-    Ia& ia = *cno_->ia;
-    cno_->leave();
-    cno_ = nullptr;
-    ia.visits().leave();
-  }
-
- private:
-  Cno* cno_ = nullptr;  // if begun
-  unsigned releases_ = 0;
-};
-
-unsigned Cno::enter() noexcept {
-  const ScopedLock lock(lock_);
-  ++waiters_;
-  return releases_;
-}
-
-void Cno::leave() noexcept {
-  const ScopedLock lock(lock_);
-  --waiters_;
-}
-
 Evd* Cno::consume() noexcept {
   const ScopedLock lock(lock_);
   return triggered_ ? consume_trigger() : nullptr;
@@ -346,20 +269,6 @@ DAT_RETURN cno_query(DAT_CNO_HANDLE handle, DAT_CNO_PARAM_MASK, DAT_CNO_PARAM* p
     cno->query(param);
     return Status();
   });
-}
-
-DAT_RETURN cno_wait(DAT_CNO_HANDLE handle, DAT_TIMEOUT timeout, DAT_EVD_HANDLE* evd) {
-  Cno::Wait wait;
-  return wait_cancellably(
-      timeout,
-      [&](const Deadline& deadline) -> Status {
-        const auto cno = require<Cno>(handle);
-        if (cno == nullptr) return cno.refusal();
-        if (evd == nullptr)
-          UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null EVD handle pointer");
-        return Status(wait.sleep(*cno, deadline, evd));
-      },
-      [&](DAT_RETURN) { wait.end(); });
 }
 
 DAT_RETURN cno_trigger(DAT_CNO_HANDLE handle, DAT_EVD_HANDLE* evd) {
