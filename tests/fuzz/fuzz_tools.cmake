@@ -6,7 +6,8 @@ set(tools ../../tools)
 set(fake fake_dat.cpp fake_peers.cpp)
 
 udapl_fuzzer(fuzz_dattx_server QUIET
-  SOURCES fuzz_dattx_server.cpp ${fake} ${tools}/dattx/server.cpp ${tools}/dattx/connection.cpp
+  SOURCES fuzz_dattx_server.cpp ${fake} ${tools}/dattx/server.cpp ${tools}/dattx/adapter.cpp
+    ${tools}/dattx/connection.cpp
   LIBS dat_headers fmt::fmt)
 set(dapltest ${tools}/dapltest)
 udapl_fuzzer(fuzz_dapltest_server QUIET
