@@ -119,6 +119,23 @@ class TreeTest(unittest.TestCase):
             self.assertEqual([e.split(":")[0] for e in errors], [name], check.__name__)
 
 
+    def test_sizes(self):
+        source, header, test = "dapl/endpoint/long.cpp", "dapl/endpoint/long.h", "tests/unit/long.cpp"
+        for name, lines, errors in ((source, 350, 0), (source, 351, 1), (header, 200, 0), (header, 201, 1),
+                                    (test, 500, 0)):
+            self.write(name, "\n" * (lines - 1))
+            self.assertEqual(len(tree.sizes(self.root)[0]), errors, f"{name}: {lines}")
+            os.remove(os.path.join(self.root, name))
+        for readme, errors in (("\n`long.cpp` is one part.\n\n## Long files\n\nNone.\n", 2),
+                               ("\n## Long files\n\n`long.cpp` is one table, `Ep` has tasks.\n", 0),
+                               ("\n## Long files\n\n`long.cpp` is one table.\n\n## Tests\n\nof `Ep`\n", 1)):
+            self.write(source, "\n" * 400)
+            self.write("dapl/endpoint/ep.h", "class Ep {\n};\n")
+            for part in ("a", "b", "c", "d"):
+                self.write(f"dapl/endpoint/ep_{part}.cpp", f"void Ep::{part}() {{\n}}\n")
+            self.write("dapl/endpoint/README.md", readme)
+            self.assertEqual(len(tree.sizes(self.root)[0]), errors, readme)
+
     def test_citations(self):
         self.write("docs/adr/0001-a-decision.md", "\n# 0001. A decision\n")
         self.assertEqual(len(tree.citations(self.root)[0]), 1, "no index")

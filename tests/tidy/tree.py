@@ -12,7 +12,9 @@ usage: tree.py ROOT includes|members|licences|paths|marks|citations|sizes
   citations documents of this repository that a file names exist, with the heading (FILE.md#heading), the number
             (adr 0025) or the row (docs/compatibility.md C12) that it names; so do the targets of links in Markdown;
             no section of another reference is named; every ADR is in the index, and every row has its number
-  sizes     warnings about files and functions beyond the size guide (never fails)
+  sizes     what is installed is within the size guide, or "## Long files" of the README of its folder says why not:
+            headers of 200 lines, sources of 350, and classes whose functions are in three files; warns of other
+            files beyond 200 and 400 lines, and of functions beyond 70
 
 Looks at the files git tracks, or at all of them where there is no git. Exit status 0: clean, 1: not.
 """
@@ -72,6 +74,10 @@ LAYERS = [
     ("tests", {"*"}, ()),
     ("bench", {"*"}, ()),
 ]
+
+# The folders of the product, whose size guide is enforced: lines of a header and a source, files with functions of a class.
+PRODUCT = ("include/", "common/", "dat/", "dapl/", "providers/", "trace/", "tools/")
+HEADER_LINES, SOURCE_LINES, CLASS_FILES = 200, 350, 3
 
 # Protocol code receives the time as a parameter, and must not read a clock.
 ASKS_FOR_TIME = re.compile(r"_clock::now\b|\bclock_gettime\b|\bgettimeofday\b|\bstd::time\b")
@@ -351,19 +357,53 @@ def long_functions(text):
             start = None
 
 
+def long_by_choice(root, folder):
+    """(the README that is responsible for a folder, the names in its section "Long files")."""
+    while folder and not os.path.exists(os.path.join(root, folder, "README.md")):
+        folder = os.path.dirname(folder)
+    readme = os.path.join(folder, "README.md")
+    if not os.path.exists(os.path.join(root, readme)):
+        return readme, set()
+    section = re.search(r"^## Long files\n(.*?)(?=^## |\Z)", read(root, readme), re.MULTILINE | re.DOTALL)
+    return readme, {os.path.basename(name) for name in re.findall(r"`([^`]+)`", section[1] if section else "")}
+
+
+def scattered_classes(texts):
+    """(folder, class, number of files) where functions of a class are defined outside of it in too many files."""
+    files = {}
+    for name, text in texts.items():
+        for match in MEMBER.finditer(text):
+            files.setdefault((os.path.dirname(name), match[1]), set()).add(name)
+    homes = {(os.path.dirname(name), declared) for name, text in texts.items() for declared in declared_classes(text)}
+    return [(*place, len(names)) for place, names in sorted(files.items())
+            if place in homes and len(names) > CLASS_FILES]
+
+
 def sizes(root):
-    count = 0
+    errors, count, product = [], 0, {}
     for name in tracked_files(root):
         if not name.endswith(SOURCE):
             continue
         count += 1
         text = read(root, name) or ""
-        limit = 200 if name.endswith((".h", ".hpp")) else 400
-        if text.count("\n") > limit:
-            print(f"warning: {name}: {text.count(chr(10))} lines (guide: {limit})")
+        is_header, is_product = name.endswith((".h", ".hpp")), name.startswith(PRODUCT)
+        limit = HEADER_LINES if is_header else SOURCE_LINES if is_product else 400
+        lines = text.count("\n")
+        if is_product:
+            product[name] = without_comments(text)
+        readme, explained = long_by_choice(root, os.path.dirname(name)) if is_product and lines > limit else ("", set())
+        if readme and os.path.basename(name) not in explained:
+            errors.append(f"{name}: {lines} lines (guide: {limit}), and {readme} has no reason")
+        elif lines > limit and not readme:
+            print(f"warning: {name}: {lines} lines (guide: {limit})")
         for number, length in long_functions(text):
             print(f"warning: {name}:{number}: function of {length} lines (guide: 70)")
-    return [], f"{count} files"
+    for folder, declared, files in scattered_classes(product):
+        readme, explained = long_by_choice(root, folder)
+        if declared not in explained:
+            errors.append(f"{folder}: functions of {declared} in {files} files (guide: {CLASS_FILES}), and {readme} "
+                          "has no reason")
+    return errors, f"{count} files"
 
 
 def main():
