@@ -11,7 +11,8 @@
 #include "tests/stub_provider/slots.h"
 
 namespace {
-constexpr DAT_RETURN kNameNotRegistered = 0x800A0064U;
+constexpr DAT_RETURN kNameNotRegistered =
+    dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(life, LoaderEnv)
@@ -133,9 +134,10 @@ BOOST_AUTO_TEST_CASE(reg_close_not_an_ia) {
   conf("");
   run([] {
     int unknown = 0;
-    BOOST_TEST(close_ia(nullptr) == 0x8005000BU);
-    BOOST_TEST(close_ia(reinterpret_cast<DAT_IA_HANDLE>(1)) == 0x8005000BU);
-    BOOST_TEST(close_ia(&unknown) == 0x8005000BU);
+    BOOST_TEST(close_ia(nullptr) == dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
+    BOOST_TEST(close_ia(reinterpret_cast<DAT_IA_HANDLE>(1)) ==
+               dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
+    BOOST_TEST(close_ia(&unknown) == dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
   });
 }
 
@@ -162,7 +164,7 @@ BOOST_AUTO_TEST_CASE(reg_add_duplicate) {
     DAT_IA_HANDLE ia = nullptr;
     BOOST_TEST_REQUIRE(open_ia("ia", &ia) == 0U);
     BOOST_TEST(log_of("good").add_results[0] == 0U);
-    BOOST_TEST(log_of("good").add_results[1] == 0x80100000U);
+    BOOST_TEST(log_of("good").add_results[1] == dat_error(DAT_PROVIDER_ALREADY_REGISTERED));
     BOOST_TEST(close_ia(ia) == 0U);
   });
 }
@@ -173,10 +175,14 @@ BOOST_AUTO_TEST_CASE(reg_add_null) {
     DAT_PROVIDER provider{};
     stub_slots::fill_unsupported(provider);
     const DAT_PROVIDER_INFO info = make_info("ia");
-    BOOST_TEST(dat_registry_add_provider(nullptr, &info) == 0x80060025U);
-    BOOST_TEST(dat_registry_add_provider(&provider, nullptr) == 0x80060026U);
-    BOOST_TEST(dat_registry_remove_provider(nullptr, &info) == 0x80060025U);
-    BOOST_TEST(dat_registry_remove_provider(&provider, nullptr) == 0x80060026U);
+    BOOST_TEST(dat_registry_add_provider(nullptr, &info) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
+    BOOST_TEST(dat_registry_add_provider(&provider, nullptr) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
+    BOOST_TEST(dat_registry_remove_provider(nullptr, &info) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
+    BOOST_TEST(dat_registry_remove_provider(&provider, nullptr) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
     BOOST_TEST(dat_registry_remove_provider(&provider, &info) == kNameNotRegistered);
   });
 }
@@ -188,7 +194,7 @@ BOOST_AUTO_TEST_CASE(reg_remove_in_use) {
     BOOST_TEST_REQUIRE(open_ia("ia", &ia) == 0U);
     const DAT_PROVIDER_INFO info = make_info("ia");
     const DAT_PROVIDER any{};
-    BOOST_TEST(dat_registry_remove_provider(&any, &info) == 0x80110000U);
+    BOOST_TEST(dat_registry_remove_provider(&any, &info) == dat_error(DAT_PROVIDER_IN_USE));
     BOOST_TEST(close_ia(ia) == 0U);
   });
 }

@@ -32,7 +32,8 @@ Listed list_providers(DAT_COUNT max) {
 
 DAT_COUNT total() {
   DAT_COUNT count = -1;
-  BOOST_TEST(dat_registry_list_providers(0, &count, nullptr) == 0x80060025U);
+  BOOST_TEST(dat_registry_list_providers(0, &count, nullptr) ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
   return count;
 }
 
@@ -55,7 +56,8 @@ BOOST_AUTO_TEST_CASE(reg_list_zero_max) {
   conf(numbered_entries(3));
   run([] {
     DAT_COUNT count = -1;
-    BOOST_TEST(dat_registry_list_providers(0, &count, nullptr) == 0x80060025U);
+    BOOST_TEST(dat_registry_list_providers(0, &count, nullptr) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
     BOOST_TEST(count == 3);
   });
 }
@@ -71,8 +73,10 @@ BOOST_AUTO_TEST_CASE(reg_list_negative_max) {
       BOOST_TEST(dat_registry_list_providers(max, &count, list) == 0U);
       BOOST_TEST(count == 0);
       BOOST_TEST(info.ia_name[0] == '\0');
-      BOOST_TEST(dat_registry_list_providers(max, &count, nullptr) == 0x80060027U);
-      BOOST_TEST(dat_registry_list_providers(max, nullptr, list) == 0x80060026U);
+      BOOST_TEST(dat_registry_list_providers(max, &count, nullptr) ==
+                 dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
+      BOOST_TEST(dat_registry_list_providers(max, nullptr, list) ==
+                 dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
     }
   });
 }
@@ -82,8 +86,10 @@ BOOST_AUTO_TEST_CASE(reg_list_null_count) {
   run([] {
     DAT_PROVIDER_INFO info{};
     DAT_PROVIDER_INFO* list[] = {&info};
-    BOOST_TEST(dat_registry_list_providers(1, nullptr, list) == 0x80060026U);
-    BOOST_TEST(dat_registry_list_providers(0, nullptr, nullptr) == 0x80060026U);
+    BOOST_TEST(dat_registry_list_providers(1, nullptr, list) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
+    BOOST_TEST(dat_registry_list_providers(0, nullptr, nullptr) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
   });
 }
 
@@ -91,12 +97,14 @@ BOOST_AUTO_TEST_CASE(reg_list_null_list) {
   conf(numbered_entries(2));
   run([] {
     DAT_COUNT count = -1;
-    BOOST_TEST(dat_registry_list_providers(2, &count, nullptr) == 0x80060027U);
+    BOOST_TEST(dat_registry_list_providers(2, &count, nullptr) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
     BOOST_TEST(count == 0);
     DAT_PROVIDER_INFO info{};
     DAT_PROVIDER_INFO* hole[] = {&info, nullptr};
     count = -1;
-    BOOST_TEST(dat_registry_list_providers(2, &count, hole) == 0x80060027U);
+    BOOST_TEST(dat_registry_list_providers(2, &count, hole) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3));
     BOOST_TEST(count == 0);
     BOOST_TEST(info.ia_name[0] == '\0');  // either all entries are written or none
     BOOST_TEST(dat_registry_list_providers(1, &count, hole) == 0U);  // the hole is not reached
@@ -223,7 +231,7 @@ BOOST_AUTO_TEST_CASE(reg_list_without_descriptors) {
     BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
     const DAT_RETURN code = list_providers(5).code;
     BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-    BOOST_TEST(code == 0x80030000U);
+    BOOST_TEST(code == dat_error(DAT_INSUFFICIENT_RESOURCES));
     const Listed listed = list_providers(5);
     BOOST_TEST(listed.code == 0U);
     BOOST_TEST(listed.count == 2);

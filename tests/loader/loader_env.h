@@ -8,6 +8,11 @@
 
 #include "tests/stub_provider/stub.h"
 
+// The code of an error as libdat2 returns it.
+constexpr DAT_RETURN dat_error(DAT_RETURN type, DAT_RETURN subtype = DAT_NO_SUBTYPE) {
+  return DAT_CLASS_ERROR | type | subtype;
+}
+
 // The environment of one test of libdat2: a folder, a dat.conf in it, and a separate process,
 // because the library reads its configuration once per process. Several may exist; not thread-safe.
 class LoaderEnv {

@@ -8,7 +8,8 @@
 #include "tests/loader/loader_env.h"
 
 namespace {
-constexpr DAT_RETURN kNameNotRegistered = 0x800A0064U;
+constexpr DAT_RETURN kNameNotRegistered =
+    dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(open, LoaderEnv)
@@ -61,8 +62,8 @@ BOOST_AUTO_TEST_CASE(reg_open_major_mismatch) {
   conf(entry("ia", stub("good")));
   run([] {
     DAT_IA_HANDLE ia = nullptr;
-    BOOST_TEST(open_ia("ia", &ia, 1) == 0x800A0065U);
-    BOOST_TEST(open_ia("ia", &ia, 3) == 0x800A0065U);
+    BOOST_TEST(open_ia("ia", &ia, 1) == dat_error(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND));
+    BOOST_TEST(open_ia("ia", &ia, 3) == dat_error(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND));
   });
 }
 
@@ -70,7 +71,7 @@ BOOST_AUTO_TEST_CASE(reg_open_minor_too_high) {
   conf(entry("ia", stub("good"), "good", "u2.1"));
   run([] {
     DAT_IA_HANDLE ia = nullptr;
-    BOOST_TEST(open_ia("ia", &ia, 2, 2) == 0x800A0066U);
+    BOOST_TEST(open_ia("ia", &ia, 2, 2) == dat_error(DAT_PROVIDER_NOT_FOUND, DAT_MINOR_NOT_FOUND));
   });
 }
 
@@ -89,8 +90,10 @@ BOOST_AUTO_TEST_CASE(reg_open_threadsafe_mismatch) {
   conf(entry("safe", stub("good"), "good", "u2.0", "threadsafe") + entry("unsafe", stub("good")));
   run([] {
     DAT_IA_HANDLE ia = nullptr;
-    BOOST_TEST(open_ia("safe", &ia) == 0x800A0067U);
-    BOOST_TEST(open_ia("unsafe", &ia, 2, 0, DAT_TRUE) == 0x800A0067U);
+    BOOST_TEST(open_ia("safe", &ia) ==
+               dat_error(DAT_PROVIDER_NOT_FOUND, DAT_THREAD_SAFETY_NOT_FOUND));
+    BOOST_TEST(open_ia("unsafe", &ia, 2, 0, DAT_TRUE) ==
+               dat_error(DAT_PROVIDER_NOT_FOUND, DAT_THREAD_SAFETY_NOT_FOUND));
     BOOST_TEST_REQUIRE(open_ia("safe", &ia, 2, 0, DAT_TRUE) == 0U);
     BOOST_CHECK(log_of("good").info.is_thread_safe == DAT_TRUE);
     BOOST_TEST(close_ia(ia) == 0U);
@@ -119,9 +122,11 @@ BOOST_AUTO_TEST_CASE(reg_open_null_name) {
   run([] {
     DAT_IA_HANDLE ia = nullptr;
     DAT_EVD_HANDLE evd = nullptr;
-    BOOST_TEST(dat_ia_openv(nullptr, 8, &evd, &ia, 2, 0, DAT_FALSE) == 0x80060025U);
+    BOOST_TEST(dat_ia_openv(nullptr, 8, &evd, &ia, 2, 0, DAT_FALSE) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
     std::string name = "ia";
-    BOOST_TEST(dat_ia_openv(name.data(), 8, &evd, nullptr, 2, 0, DAT_FALSE) == 0x8005000BU);
+    BOOST_TEST(dat_ia_openv(name.data(), 8, &evd, nullptr, 2, 0, DAT_FALSE) ==
+               dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA));
     BOOST_TEST_REQUIRE(dat_ia_openv(name.data(), 8, nullptr, &ia, 2, 0, DAT_FALSE) == 0U);
     BOOST_TEST(close_ia(ia) == 0U);  // whether the EVD may be null is up to the provider
   });
@@ -132,8 +137,9 @@ BOOST_AUTO_TEST_CASE(reg_open_long_name) {
   conf(entry(longest, stub("good")));
   run([&] {
     DAT_IA_HANDLE ia = nullptr;
-    BOOST_TEST(open_ia(longest + 'x', &ia) == 0x80060025U);
-    BOOST_TEST(open_ia(std::string(100000, 'x'), &ia) == 0x80060025U);
+    BOOST_TEST(open_ia(longest + 'x', &ia) == dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
+    BOOST_TEST(open_ia(std::string(100000, 'x'), &ia) ==
+               dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
     BOOST_TEST_REQUIRE(open_ia(longest, &ia) == 0U);
     BOOST_TEST(close_ia(ia) == 0U);
   });

@@ -14,10 +14,10 @@ BOOST_AUTO_TEST_CASE(watermark_reached_is_reported) {
   const auto set = [&](DAT_COUNT soft, DAT_COUNT hard) {
     return ia->ep_set_watermark_func(side.ep, soft, hard);
   };
-  CHECK_CODE(set(-2, 3), 0x80060026);
-  CHECK_CODE(set(9, 3), 0x80060026);
-  CHECK_CODE(set(3, -3), 0x80060027);
-  CHECK_CODE(set(3, 9), 0x80060027);
+  CHECK_CODE(set(-2, 3), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(set(9, 3), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(set(3, -3), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(set(3, 9), invalid_parameter(DAT_INVALID_ARG3));
   REQUIRE_OK(set(2, DAT_WATERMARK_INFINITE));
   Buffer buffer(ia, pz);
   for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(post_recv(side.ep, buffer, i));

@@ -104,20 +104,20 @@ BOOST_AUTO_TEST_CASE(each_limit_holds_and_no_more) {
     attr.*field = limit;
     REQUIRE_OK(create(&attr, &ep));
     attr.*field = limit + 1;
-    CHECK_CODE(create(&attr, &ep), 0x8006002A);
+    CHECK_CODE(create(&attr, &ep), invalid_parameter(DAT_INVALID_ARG6));
     attr.*field = -1;
     const bool depth =
         field == &DAT_EP_ATTR::max_rdma_read_in || field == &DAT_EP_ATTR::max_rdma_read_out;
-    CHECK_CODE(create(&attr, &ep), depth ? 0U : 0x8006002AU);
+    CHECK_CODE(create(&attr, &ep), depth ? 0U : invalid_parameter(DAT_INVALID_ARG6));
     attr.*field = std::numeric_limits<DAT_COUNT>::max();
-    CHECK_CODE(create(&attr, &ep), 0x8006002A);
+    CHECK_CODE(create(&attr, &ep), invalid_parameter(DAT_INVALID_ARG6));
   }
   for (const auto field : {&DAT_EP_ATTR::max_message_size, &DAT_EP_ATTR::max_rdma_size}) {
     DAT_EP_ATTR attr = Rig::attributes();
     attr.*field = 1U << 30;
     REQUIRE_OK(create(&attr, &ep));
     ++(attr.*field);
-    CHECK_CODE(create(&attr, &ep), 0x8006002A);
+    CHECK_CODE(create(&attr, &ep), invalid_parameter(DAT_INVALID_ARG6));
   }
 }
 
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(adapter_limits_apply) {
 }
 
 BOOST_AUTO_TEST_CASE(bad_values_are_refused) {
-  const auto refuse = [this](auto&& change, DAT_RETURN code = 0x8006002A) {
+  const auto refuse = [this](auto&& change, DAT_RETURN code = invalid_parameter(DAT_INVALID_ARG6)) {
     DAT_EP_ATTR attr = Rig::attributes();
     change(attr);
     CHECK_CODE(create(&attr, &ep), code);
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(bad_values_are_refused) {
   accept([](auto& a) { a.srq_soft_hw = -2; });
   accept([](auto& a) { a.ep_provider_specific_count = 1; });
   accept([](auto& a) { a.ep_transport_specific_count = -1; });
-  CHECK_CODE(create(nullptr, nullptr), 0x8006002B);
+  CHECK_CODE(create(nullptr, nullptr), invalid_parameter(DAT_INVALID_ARG7));
 }
 
 BOOST_AUTO_TEST_CASE(delayed_ack_is_true_or_false) {
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(delayed_ack_is_true_or_false) {
                                     DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR |
                                         DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR,
                                     &param),
-               0x80060027);
+               invalid_parameter(DAT_INVALID_ARG3));
   }
   BOOST_CHECK(
       traced.has(trace::kNormal, "\"delayed_ack\" = \"yes\" on fake0: must be true or false"));
@@ -257,15 +257,17 @@ BOOST_AUTO_TEST_CASE(wrong_objects_are_refused) {
   const auto refuse = [&](DAT_HANDLE a, DAT_HANDLE b, DAT_HANDLE c, DAT_HANDLE d, DAT_RETURN code) {
     CHECK_CODE(ia->ep_create_func(ia.raw, a, b, c, d, &attr, &ep), code);
   };
-  CHECK_CODE(ia->ep_create_func(pz, pz, recv, request, connection, &attr, &ep), 0x8005000B);
-  refuse(recv, recv, request, connection, 0x8005000F);
-  refuse(other.pz(), recv, request, connection, 0x8005000F);
-  refuse(pz, connection, request, connection, 0x80050016);
-  refuse(pz, pz, request, connection, 0x80050016);
-  refuse(pz, other.evd(DAT_EVD_DTO_FLAG), request, connection, 0x80050016);
-  refuse(pz, recv, connection, connection, 0x80050015);
-  refuse(pz, recv, request, recv, 0x80050017);
-  refuse(pz, recv, request, cr_evd, 0x80050017);
+  CHECK_CODE(ia->ep_create_func(pz, pz, recv, request, connection, &attr, &ep),
+             invalid_handle(DAT_INVALID_HANDLE_IA));
+  refuse(recv, recv, request, connection, invalid_handle(DAT_INVALID_HANDLE_PZ));
+  refuse(other.pz(), recv, request, connection, invalid_handle(DAT_INVALID_HANDLE_PZ));
+  refuse(pz, connection, request, connection, invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
+  refuse(pz, pz, request, connection, invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
+  refuse(pz, other.evd(DAT_EVD_DTO_FLAG), request, connection,
+         invalid_handle(DAT_INVALID_HANDLE_EVD_RECV));
+  refuse(pz, recv, connection, connection, invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
+  refuse(pz, recv, request, recv, invalid_handle(DAT_INVALID_HANDLE_EVD_CONN));
+  refuse(pz, recv, request, cr_evd, invalid_handle(DAT_INVALID_HANDLE_EVD_CONN));
 }
 
 BOOST_AUTO_TEST_CASE(one_evd_accepts_mixed_modes) {
@@ -289,7 +291,7 @@ BOOST_AUTO_TEST_CASE(no_more_than_max_eps) {
   REQUIRE_OK(create_one());
   REQUIRE_OK(create_one());
   const DAT_EP_HANDLE last = ep;
-  CHECK_CODE(create_one(), 0x80030004);
+  CHECK_CODE(create_one(), dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEP));
   REQUIRE_OK(few->ep_free_func(last));
   REQUIRE_OK(create_one());
 }
@@ -312,18 +314,18 @@ BOOST_AUTO_TEST_CASE(with_an_srq) {
   const auto create_with = [&](DAT_SRQ_HANDLE queue, DAT_PZ_HANDLE zone, const DAT_EP_ATTR* a) {
     return ia->ep_create_with_srq_func(ia.raw, zone, recv, request, connection, queue, a, &ep);
   };
-  CHECK_CODE(create_with(DAT_HANDLE_NULL, pz, &attr), 0x80050019);
-  CHECK_CODE(create_with(pz, pz, &attr), 0x80050019);
+  CHECK_CODE(create_with(DAT_HANDLE_NULL, pz, &attr), invalid_handle(DAT_INVALID_HANDLE_SRQ));
+  CHECK_CODE(create_with(pz, pz, &attr), invalid_handle(DAT_INVALID_HANDLE_SRQ));
   REQUIRE_OK(create_with(srq, pz, nullptr));
   REQUIRE_OK(ia->ep_free_func(ep));
   CHECK_ERROR(create_with(srq, ia.pz(), &attr), DAT_INVALID_PARAMETER);
   const OpenIa other;
-  CHECK_CODE(create_with(other.srq(other.pz()), pz, &attr), 0x80050019);
+  CHECK_CODE(create_with(other.srq(other.pz()), pz, &attr), invalid_handle(DAT_INVALID_HANDLE_SRQ));
   CHECK_CODE(ia->ep_create_with_srq_func(pz, pz, recv, request, connection, srq, &attr, &ep),
-             0x8005000B);
+             invalid_handle(DAT_INVALID_HANDLE_IA));
   CHECK_CODE(
       ia->ep_create_with_srq_func(ia.raw, pz, recv, request, connection, srq, &attr, nullptr),
-      0x8006002C);
+      invalid_parameter(DAT_INVALID_ARG8));
   attr.srq_soft_hw = 3;
   REQUIRE_OK(create_with(srq, pz, &attr));
   BOOST_CHECK_EQUAL(query(ep).srq_handle, srq);
@@ -331,7 +333,7 @@ BOOST_AUTO_TEST_CASE(with_an_srq) {
   BOOST_CHECK(qp(ep).init().srq == &static_cast<dapl::Srq*>(srq)->queue());
   BOOST_CHECK_EQUAL(qp(ep).init().max_recv, 0);
   Buffer buffer(ia, pz);
-  CHECK_CODE(post_recv(ep, buffer, 1), 0x80070057);
+  CHECK_CODE(post_recv(ep, buffer, 1), invalid_state(DAT_INVALID_STATE_SRQ_IN_USE));
   CHECK_ERROR(ia->srq_free_func(srq), DAT_INVALID_STATE);
   REQUIRE_OK(ia->ep_free_func(ep));
   REQUIRE_OK(ia->srq_free_func(srq));
@@ -360,7 +362,7 @@ BOOST_AUTO_TEST_CASE(query_without_room_is_refused) {
   REQUIRE_OK(create(nullptr, &ep));
   DAT_EP_PARAM param{};
   REQUIRE_OK(ia->ep_query_func(ep, DAT_EP_FIELD_ALL + 1, &param));
-  CHECK_CODE(ia->ep_query_func(ep, DAT_EP_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_CODE(ia->ep_query_func(ep, DAT_EP_FIELD_ALL, nullptr), invalid_parameter(DAT_INVALID_ARG3));
   CHECK_CODE(ia->ep_query_func(ep, 0, &param), DAT_SUCCESS);
 }
 

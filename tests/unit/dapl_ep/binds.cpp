@@ -36,10 +36,10 @@ BOOST_AUTO_TEST_CASE(send_with_invalidate) {
   BOOST_CHECK_EQUAL(received.rmr_context, context);
   CHECK_CODE(ia->ep_post_send_with_invalidate_func(active.ep, 5, &segment, cookie_of(2), kDefault,
                                                    DAT_TRUE, context),
-             0x80060026);
+             invalid_parameter(DAT_INVALID_ARG2));
   CHECK_CODE(ia->ep_post_send_with_invalidate_func(active.ep, 1, nullptr, cookie_of(2), kDefault,
                                                    DAT_TRUE, context),
-             0x80060026);
+             invalid_parameter(DAT_INVALID_ARG2));
 
   Transfers without(true, attributes(), [](transport::Attributes& limits) {
     limits.send_invalidate = false;
@@ -77,11 +77,11 @@ BOOST_AUTO_TEST_CASE(messages_beyond_the_maximum_are_refused) {
   DAT_LMR_TRIPLET segment = small.from.local(101);
   CHECK_CODE(small.ia->ep_post_send_with_invalidate_func(small.active.ep, 1, &segment, cookie_of(2),
                                                          kDefault, DAT_TRUE, 1),
-             0x80060027);
+             invalid_parameter(DAT_INVALID_ARG3));
   const DAT_RMR_TRIPLET source = small.from.remote(51);
   CHECK_CODE(small.ia->ep_post_rdma_read_to_rmr_func(small.active.ep, &source, cookie_of(1),
                                                      &source, kDefault),
-             0x80060028);
+             invalid_parameter(DAT_INVALID_ARG4));
   BOOST_CHECK_EQUAL(ep_object(small.active.ep).requests.cookies.outstanding(), 0U);
 }
 
@@ -92,8 +92,8 @@ BOOST_AUTO_TEST_CASE(read_to_rmr) {
   const auto post = [&](const DAT_RMR_TRIPLET* a, const DAT_RMR_TRIPLET* b) {
     return ia->ep_post_rdma_read_to_rmr_func(active.ep, a, cookie_of(3), b, kDefault);
   };
-  CHECK_CODE(post(nullptr, &source), 0x80060026);
-  CHECK_CODE(post(&sink, nullptr), 0x80060028);
+  CHECK_CODE(post(nullptr, &source), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(post(&sink, nullptr), invalid_parameter(DAT_INVALID_ARG4));
   CHECK_CODE(post(&sink, &large), dat_error(DAT_LENGTH_ERROR));
   REQUIRE_OK(post(&sink, &source));
   const auto done = take_dto(active.request_evd);
@@ -114,14 +114,22 @@ BOOST_AUTO_TEST_CASE(bad_bind_arguments_are_refused) {
                              raw_enum<DAT_VA_TYPE>(va_type), ep, cookie_of(1), kDefault, out);
   };
   constexpr unsigned kRead = DAT_MEM_PRIV_REMOTE_READ_FLAG;
-  CHECK_CODE(bind(pz, to.lmr, &good, kRead, 0, active.ep, &context), 0x8005000E);
-  CHECK_CODE(bind(rmr, nullptr, &good, kRead, 0, active.ep, &context), 0x8005000D);
-  CHECK_CODE(bind(rmr, pz, &good, kRead, 0, active.ep, &context), 0x8005000D);
-  CHECK_CODE(bind(rmr, to.lmr, &good, kRead, 0, pz, &context), 0x8005000C);
-  CHECK_CODE(bind(rmr, to.lmr, nullptr, kRead, 0, active.ep, &context), 0x80060027);
-  CHECK_CODE(bind(rmr, to.lmr, &good, kRead, 0, active.ep, nullptr), 0x8006002D);
-  CHECK_CODE(bind(rmr, to.lmr, &good, 0x40, 0, active.ep, &context), 0x80060028);
-  CHECK_CODE(bind(rmr, to.lmr, &good, kRead, 2, active.ep, &context), 0x80060029);
+  CHECK_CODE(bind(pz, to.lmr, &good, kRead, 0, active.ep, &context),
+             invalid_handle(DAT_INVALID_HANDLE_RMR));
+  CHECK_CODE(bind(rmr, nullptr, &good, kRead, 0, active.ep, &context),
+             invalid_handle(DAT_INVALID_HANDLE_LMR));
+  CHECK_CODE(bind(rmr, pz, &good, kRead, 0, active.ep, &context),
+             invalid_handle(DAT_INVALID_HANDLE_LMR));
+  CHECK_CODE(bind(rmr, to.lmr, &good, kRead, 0, pz, &context),
+             invalid_handle(DAT_INVALID_HANDLE_EP));
+  CHECK_CODE(bind(rmr, to.lmr, nullptr, kRead, 0, active.ep, &context),
+             invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(bind(rmr, to.lmr, &good, kRead, 0, active.ep, nullptr),
+             invalid_parameter(DAT_INVALID_ARG9));
+  CHECK_CODE(bind(rmr, to.lmr, &good, 0x40, 0, active.ep, &context),
+             invalid_parameter(DAT_INVALID_ARG4));
+  CHECK_CODE(bind(rmr, to.lmr, &good, kRead, 2, active.ep, &context),
+             invalid_parameter(DAT_INVALID_ARG5));
   const DAT_LMR_TRIPLET ranges[] = {to.local(257),
                                     to.local(1, 256),
                                     {good.virtual_address - 1, 1, to.context},
@@ -129,7 +137,8 @@ BOOST_AUTO_TEST_CASE(bad_bind_arguments_are_refused) {
                                     from.local(16),
                                     {good.virtual_address, 16, from.context}};
   for (const DAT_LMR_TRIPLET& range : ranges)
-    CHECK_CODE(bind(rmr, to.lmr, &range, kRead, 0, active.ep, &context), 0x80060027);
+    CHECK_CODE(bind(rmr, to.lmr, &range, kRead, 0, active.ep, &context),
+               invalid_parameter(DAT_INVALID_ARG3));
 
   // Protection zones and privileges.
   const DAT_PZ_HANDLE other = ia.pz();

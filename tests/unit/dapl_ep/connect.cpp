@@ -40,16 +40,17 @@ BOOST_AUTO_TEST_CASE(bad_arguments_are_refused) {
                                    raw_enum<DAT_QOS>(qos), raw_enum<DAT_CONNECT_FLAGS>(flags)),
                code);
   };
-  refuse(0x80060026, nullptr, kService, kLate, 0, nullptr, 0, 0);
-  refuse(0x80060028, peer.get(), kService, 0, 0, nullptr, 0, 0);
-  refuse(0x80060029, peer.get(), kService, kLate, -1, data, 0, 0);
-  refuse(0x80060029, peer.get(), kService, kLate, 257, data, 0, 0);
-  refuse(0x8006002A, peer.get(), kService, kLate, 1, nullptr, 0, 0);
-  refuse(0x80090000, peer.get(), kService, kLate, 0, nullptr, 3, 0);
-  refuse(0x8006002C, peer.get(), kService, kLate, 0, nullptr, 0, 3);
-  refuse(0x8006002C, peer.get(), kService, kLate, 0, nullptr, 0, 4);
-  refuse(0x80090000, peer.get(), kService, kLate, 0, nullptr, DAT_QOS_ECONOMY, 0);
-  refuse(0x80090000, peer.get(), kService, kLate, 0, nullptr, 0,
+  refuse(invalid_parameter(DAT_INVALID_ARG2), nullptr, kService, kLate, 0, nullptr, 0, 0);
+  refuse(invalid_parameter(DAT_INVALID_ARG4), peer.get(), kService, 0, 0, nullptr, 0, 0);
+  refuse(invalid_parameter(DAT_INVALID_ARG5), peer.get(), kService, kLate, -1, data, 0, 0);
+  refuse(invalid_parameter(DAT_INVALID_ARG5), peer.get(), kService, kLate, 257, data, 0, 0);
+  refuse(invalid_parameter(DAT_INVALID_ARG6), peer.get(), kService, kLate, 1, nullptr, 0, 0);
+  refuse(dat_error(DAT_MODEL_NOT_SUPPORTED), peer.get(), kService, kLate, 0, nullptr, 3, 0);
+  refuse(invalid_parameter(DAT_INVALID_ARG8), peer.get(), kService, kLate, 0, nullptr, 0, 3);
+  refuse(invalid_parameter(DAT_INVALID_ARG8), peer.get(), kService, kLate, 0, nullptr, 0, 4);
+  refuse(dat_error(DAT_MODEL_NOT_SUPPORTED), peer.get(), kService, kLate, 0, nullptr,
+         DAT_QOS_ECONOMY, 0);
+  refuse(dat_error(DAT_MODEL_NOT_SUPPORTED), peer.get(), kService, kLate, 0, nullptr, 0,
          DAT_CONNECT_MULTIPATH_REQUIRED_FLAG);
 
   const auto refuse_address = [&](const char* text, DAT_RETURN subtype) {
@@ -120,12 +121,13 @@ BOOST_AUTO_TEST_CASE(a_gid_is_an_ipv6_address_to_the_transport) {
 BOOST_AUTO_TEST_CASE(connect_and_accept_need_a_ready_ep) {
   DAT_EP_HANDLE no_evd = DAT_HANDLE_NULL;
   REQUIRE_OK(ia->ep_create_func(ia.raw, pz, nullptr, nullptr, nullptr, nullptr, &no_evd));
-  CHECK_CODE(connect(no_evd), 0x80070039);
+  CHECK_CODE(connect(no_evd), invalid_state(DAT_INVALID_STATE_EP_NOTREADY));
   psp();
   REQUIRE_OK(connect(side().ep));
   run();
   const DAT_CR_HANDLE cr = take_cr();
-  CHECK_CODE(ia->cr_accept_func(cr, no_evd, 0, nullptr), 0x80070039);
+  CHECK_CODE(ia->cr_accept_func(cr, no_evd, 0, nullptr),
+             invalid_state(DAT_INVALID_STATE_EP_NOTREADY));
   REQUIRE_OK(ia->cr_reject_func(cr, 0, nullptr));
   run();
 }
@@ -176,9 +178,11 @@ BOOST_AUTO_TEST_CASE(private_data_arrives_and_lives_long_enough) {
     BOOST_CHECK(std::vector<std::uint8_t>(got, got + param.private_data_size) == original);
 
     std::vector<std::uint8_t> reply = pattern(size);
-    CHECK_CODE(ia->cr_accept_func(cr, passive.ep, 257, reply.data()), 0x80060027);
-    CHECK_CODE(ia->cr_accept_func(cr, passive.ep, -1, reply.data()), 0x80060027);
-    CHECK_CODE(ia->cr_accept_func(cr, passive.ep, 3, nullptr), 0x80060028);
+    CHECK_CODE(ia->cr_accept_func(cr, passive.ep, 257, reply.data()),
+               invalid_parameter(DAT_INVALID_ARG3));
+    CHECK_CODE(ia->cr_accept_func(cr, passive.ep, -1, reply.data()),
+               invalid_parameter(DAT_INVALID_ARG3));
+    CHECK_CODE(ia->cr_accept_func(cr, passive.ep, 3, nullptr), invalid_parameter(DAT_INVALID_ARG4));
     REQUIRE_OK(ia->cr_accept_func(cr, passive.ep, static_cast<DAT_COUNT>(size), reply.data()));
     run();
     DAT_EVENT event{};
@@ -286,12 +290,11 @@ BOOST_AUTO_TEST_CASE(dup_connect_takes_the_peer_of_another) {
                           DAT_QOS qos = DAT_QOS_BEST_EFFORT) {
     return ia->ep_dup_connect_func(ep, like, timeout, 0, nullptr, qos);
   };
-  CHECK_CODE(dup(second.ep, first.ep, 0), 0x80060027);
-  CHECK_CODE(dup(second.ep, first.ep, kLate, DAT_QOS_PREMIUM), 0x80090000);
-  CHECK_CODE(dup(second.ep, pz), 0x8005000C);
+  CHECK_CODE(dup(second.ep, first.ep, 0), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(dup(second.ep, first.ep, kLate, DAT_QOS_PREMIUM), dat_error(DAT_MODEL_NOT_SUPPORTED));
+  CHECK_CODE(dup(second.ep, pz), invalid_handle(DAT_INVALID_HANDLE_EP));
   const Rig elsewhere;
-  CHECK_CODE(dup(second.ep, elsewhere.side().ep),
-             dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE2));
+  CHECK_CODE(dup(second.ep, elsewhere.side().ep), invalid_handle(DAT_INVALID_HANDLE2));
   CHECK_ERROR(dup(second.ep, passive.ep), DAT_INVALID_STATE);  // not an active side
   CHECK_ERROR(dup(first.ep, first.ep), DAT_INVALID_STATE);
   psp();
@@ -313,9 +316,10 @@ BOOST_AUTO_TEST_CASE(common_connect_reaches_a_csp) {
   const auto common = [&](DAT_IA_ADDRESS_PTR address, DAT_TIMEOUT timeout) {
     return ia->ep_common_connect_func(active.ep, address, timeout, 0, nullptr);
   };
-  CHECK_CODE(common(nullptr, kLate), 0x80060026);
-  CHECK_CODE(common(place.get(), 0), 0x80060027);
-  CHECK_CODE(common(place.get(), kLate), 0x80070039);  // no communicator
+  CHECK_CODE(common(nullptr, kLate), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(common(place.get(), 0), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(common(place.get(), kLate),
+             invalid_state(DAT_INVALID_STATE_EP_NOTREADY));  // no communicator
   DAT_EP_PARAM param{};
   param.comm = {AF_INET6, SOCK_STREAM, 0};
   REQUIRE_OK(ia->ep_modify_func(active.ep, DAT_EP_FIELD_COMM, &param));

@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(graceful_disconnect_drains) {
   REQUIRE_OK(post_send(active.ep, from, 3));
   REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
   BOOST_CHECK_EQUAL(state(active.ep), DAT_EP_STATE_DISCONNECT_PENDING);
-  CHECK_CODE(post_send(active.ep, from, 4), 0x80070037);
+  CHECK_CODE(post_send(active.ep, from, 4), invalid_state(DAT_INVALID_STATE_EP_DISCPENDING));
   REQUIRE_OK(post_recv(active.ep, to, 5));
   REQUIRE_OK(ia->ep_disconnect_func(active.ep, DAT_CLOSE_GRACEFUL_FLAG));
   run();

@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(write_immediate_beyond_the_limit_is_refused) {
   DAT_RMR_TRIPLET remote = memory.remote(51);
   CHECK_CODE(call(from.ep, DAT_IB_RDMA_WRITE_IMMED_OP, DAT_COUNT{1}, &segment, cookie_of(20),
                   &remote, DAT_UINT32{0}, kDefault),
-             0x80060027);
+             invalid_parameter(DAT_INVALID_ARG3));
   BOOST_CHECK(small.empty(from.request_evd));
 }
 
@@ -137,8 +137,8 @@ BOOST_AUTO_TEST_CASE(open_and_close_query) {
     return call(ia_name, DAT_IB_OPEN_QUERY_OP, out, DAT_IA_FIELD_ALL, &attr, DAT_PROVIDER_FIELD_ALL,
                 &provider);
   };
-  CHECK_CODE(query(nullptr, &opened), 0x80060025);
-  CHECK_CODE(query(name, nullptr), 0x80060026);
+  CHECK_CODE(query(nullptr, &opened), invalid_parameter(DAT_INVALID_ARG1));
+  CHECK_CODE(query(name, nullptr), invalid_parameter(DAT_INVALID_ARG2));
   CHECK_ERROR(query(unknown, &opened), DAT_PROVIDER_NOT_FOUND);
   REQUIRE_OK(query(name, &opened));
   BOOST_CHECK_EQUAL(std::string(attr.adapter_name), "fake0");

@@ -12,8 +12,8 @@ BOOST_AUTO_TEST_CASE(handoff_to_a_psp) {
   const DAT_PSP_HANDLE target = psp(kService + 1);
   const Side active = request();
   const DAT_CR_HANDLE cr = take_cr();
-  CHECK_CODE(ia->cr_handoff_func(cr, 0), 0x80060026);
-  CHECK_CODE(ia->cr_handoff_func(cr, 12345), 0x80060026);
+  CHECK_CODE(ia->cr_handoff_func(cr, 0), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->cr_handoff_func(cr, 12345), invalid_parameter(DAT_INVALID_ARG2));
   CHECK_ERROR(ia->cr_handoff_func(pz, kService + 1), DAT_INVALID_HANDLE);
   BOOST_CHECK(query(cr).remote_ia_address_ptr != nullptr);  // unaffected
   REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(handoff_finds_no_rsp_still_being_created) {
   const Side second = side();
   static_cast<void>(rsp(second.ep, kService + 1));
   fake::settings().before_listen = nullptr;
-  CHECK_CODE(handed, 0x80060026);
+  CHECK_CODE(handed, invalid_parameter(DAT_INVALID_ARG2));
   BOOST_CHECK(empty(cr_evd));
   REQUIRE_OK(ia->cr_handoff_func(cr, kService + 1));  // now it listens
   REQUIRE_OK(ia->cr_accept_func(take_cr(), nullptr, 0, nullptr));

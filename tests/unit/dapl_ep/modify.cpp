@@ -28,8 +28,9 @@ BOOST_AUTO_TEST_CASE(read_only_fields) {
        {DAT_EP_FIELD_IA_HANDLE, DAT_EP_FIELD_EP_STATE, DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR,
         DAT_EP_FIELD_LOCAL_PORT_QUAL, DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR,
         DAT_EP_FIELD_REMOTE_PORT_QUAL, DAT_EP_FIELD_SRQ_HANDLE, DAT_EP_FIELD_ALL + 1})
-    CHECK_CODE(modify(field), 0x80060026);
-  CHECK_CODE(ia->ep_modify_func(side.ep, DAT_EP_FIELD_COMM, nullptr), 0x80060027);
+    CHECK_CODE(modify(field), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->ep_modify_func(side.ep, DAT_EP_FIELD_COMM, nullptr),
+             invalid_parameter(DAT_INVALID_ARG3));
   CHECK_CODE(modify(0), DAT_SUCCESS);
 }
 
@@ -41,7 +42,7 @@ BOOST_AUTO_TEST_CASE(one_bad_field_changes_nothing) {
   param.ep_attr.max_recv_iov = 1000;
   CHECK_CODE(modify(DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_RECV_EVD_HANDLE |
                     DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV),
-             0x80060027);
+             invalid_parameter(DAT_INVALID_ARG3));
   const DAT_EP_PARAM after = query();
   BOOST_CHECK_EQUAL(before.pz_handle, after.pz_handle);
   BOOST_CHECK_EQUAL(before.recv_evd_handle, after.recv_evd_handle);
@@ -127,7 +128,7 @@ BOOST_AUTO_TEST_CASE(posted_receives_forbid_another_queue) {
   param.ep_attr.recv_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
   CHECK_ERROR(modify(DAT_EP_FIELD_EP_ATTR_RECV_COMPLETION_FLAGS), DAT_INVALID_STATE);
   param.ep_attr.max_recv_dtos = 4;
-  CHECK_CODE(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS), 0x80060027);
+  CHECK_CODE(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS), invalid_parameter(DAT_INVALID_ARG3));
   param.ep_attr.max_recv_dtos = 9;  // the posted receives would have to move
   CHECK_ERROR(modify(DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS), DAT_INVALID_STATE);
   param.ep_attr.max_recv_dtos = 6;
@@ -151,8 +152,8 @@ BOOST_AUTO_TEST_CASE(without_and_with_a_pz) {
   REQUIRE_OK(modify(DAT_EP_FIELD_PZ_HANDLE));
   BOOST_CHECK(fake::Qp::of(side.ep) == nullptr);
   Buffer buffer(ia, pz);
-  CHECK_CODE(post_recv(side.ep, buffer, 1), 0x80070039);
-  CHECK_CODE(connect(side.ep), 0x80070039);
+  CHECK_CODE(post_recv(side.ep, buffer, 1), invalid_state(DAT_INVALID_STATE_EP_NOTREADY));
+  CHECK_CODE(connect(side.ep), invalid_state(DAT_INVALID_STATE_EP_NOTREADY));
   param.pz_handle = pz;
   REQUIRE_OK(modify(DAT_EP_FIELD_PZ_HANDLE));
   REQUIRE_OK(post_recv(side.ep, buffer, 1));
@@ -185,9 +186,11 @@ BOOST_AUTO_TEST_CASE(no_dtos_and_segments) {
   REQUIRE_OK(ia->ep_modify_func(
       fresh.ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS | DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS,
       &param));
-  CHECK_CODE(post_recv(fresh.ep, buffer, 1), 0x80030002);
+  CHECK_CODE(post_recv(fresh.ep, buffer, 1),
+             dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
   join(side, fresh);
-  CHECK_CODE(post_send(fresh.ep, buffer, 1), 0x80030002);
+  CHECK_CODE(post_send(fresh.ep, buffer, 1),
+             dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
 }
 
 // Also a soft watermark, which OpenFabrics does not read.
@@ -214,11 +217,11 @@ BOOST_AUTO_TEST_CASE(soft_watermark_without_an_srq) {
 
 BOOST_AUTO_TEST_CASE(only_a_stream_communicator_is_accepted) {
   param.comm = {AF_INET, SOCK_DGRAM, 0};
-  CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
+  CHECK_CODE(modify(DAT_EP_FIELD_COMM), invalid_parameter(DAT_INVALID_ARG3));
   param.comm = {AF_UNIX, SOCK_STREAM, 0};
-  CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
+  CHECK_CODE(modify(DAT_EP_FIELD_COMM), invalid_parameter(DAT_INVALID_ARG3));
   param.comm = {0, 0, 0};
-  CHECK_CODE(modify(DAT_EP_FIELD_COMM), 0x80060027);
+  CHECK_CODE(modify(DAT_EP_FIELD_COMM), invalid_parameter(DAT_INVALID_ARG3));
   param.comm = {AF_INET6, SOCK_STREAM, IPPROTO_TCP};
   REQUIRE_OK(modify(DAT_EP_FIELD_COMM));
   BOOST_CHECK_EQUAL(query().comm.domain, AF_INET6);

@@ -38,13 +38,18 @@ BOOST_AUTO_TEST_CASE(send_gathers_and_scatters) {
 
 BOOST_AUTO_TEST_CASE(lists_of_more_segments_are_refused) {
   const DAT_LMR_TRIPLET one = from.local(1);
-  CHECK_CODE(send({one, one, one, one, one}), 0x80060026);
-  CHECK_CODE(ia->ep_post_send_func(active.ep, 1, nullptr, cookie_of(1), kDefault), 0x80060026);
+  CHECK_CODE(send({one, one, one, one, one}), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->ep_post_send_func(active.ep, 1, nullptr, cookie_of(1), kDefault),
+             invalid_parameter(DAT_INVALID_ARG2));
   DAT_LMR_TRIPLET list = one;
-  CHECK_CODE(ia->ep_post_send_func(active.ep, -1, &list, cookie_of(1), kDefault), 0x80060026);
-  CHECK_CODE(ia->ep_post_recv_func(active.ep, -1, &list, cookie_of(1), kDefault), 0x80060026);
-  CHECK_CODE(ia->ep_post_recv_func(active.ep, 5, &list, cookie_of(1), kDefault), 0x80060026);
-  CHECK_CODE(ia->ep_post_recv_func(active.ep, 1, nullptr, cookie_of(1), kDefault), 0x80060026);
+  CHECK_CODE(ia->ep_post_send_func(active.ep, -1, &list, cookie_of(1), kDefault),
+             invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->ep_post_recv_func(active.ep, -1, &list, cookie_of(1), kDefault),
+             invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->ep_post_recv_func(active.ep, 5, &list, cookie_of(1), kDefault),
+             invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->ep_post_recv_func(active.ep, 1, nullptr, cookie_of(1), kDefault),
+             invalid_parameter(DAT_INVALID_ARG2));
   BOOST_CHECK_EQUAL(ep_object(active.ep).requests.cookies.outstanding(), 0U);
 
   // Empty messages, specified in three ways.
@@ -59,13 +64,13 @@ BOOST_AUTO_TEST_CASE(lists_of_more_segments_are_refused) {
 BOOST_AUTO_TEST_CASE(remote_range_must_hold_the_local_length) {
   const DAT_RMR_TRIPLET ten = to.remote(10);
   REQUIRE_OK(write({from.local(8), from.local(3)}, &ten));  // the local length is what counts
-  CHECK_CODE(write({from.local(8)}, nullptr), 0x80060029);
+  CHECK_CODE(write({from.local(8)}, nullptr), invalid_parameter(DAT_INVALID_ARG5));
   REQUIRE_OK(write({}, nullptr));  // an empty Write needs no target
   REQUIRE_OK(write({from.local(0)}, nullptr));
   REQUIRE_OK(write({from.local(8), from.local(2)}, &ten));
   REQUIRE_OK(read({from.local(8), from.local(1)}, &ten));
   REQUIRE_OK(read({}, &ten));
-  CHECK_CODE(read({from.local(8)}, nullptr), 0x80060029);
+  CHECK_CODE(read({from.local(8)}, nullptr), invalid_parameter(DAT_INVALID_ARG5));
   REQUIRE_OK(read({from.local(8), from.local(8)}, &ten));
   for (const DAT_SEG_LENGTH expected : {11U, 0U, 0U, 10U, 9U, 0U, 16U})
     BOOST_CHECK_EQUAL(take_dto(active.request_evd).transfered_length, expected);
@@ -79,12 +84,13 @@ BOOST_AUTO_TEST_CASE(remote_range_must_hold_the_local_length) {
   });
   REQUIRE_OK(small.post_recv(small.passive.ep, small.to, 1, 200));
   REQUIRE_OK(small.send({small.from.local(50), small.from.local(50)}));
-  CHECK_CODE(small.send({small.from.local(50), small.from.local(51)}), 0x80060027);
+  CHECK_CODE(small.send({small.from.local(50), small.from.local(51)}),
+             invalid_parameter(DAT_INVALID_ARG3));
   const DAT_RMR_TRIPLET remote = small.to.remote(51);
-  CHECK_CODE(small.write({small.from.local(51)}, &remote), 0x80060027);
-  CHECK_CODE(small.read({small.from.local(51)}, &remote), 0x80060027);
+  CHECK_CODE(small.write({small.from.local(51)}, &remote), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(small.read({small.from.local(51)}, &remote), invalid_parameter(DAT_INVALID_ARG3));
   const DAT_LMR_TRIPLET huge{0, 0xFFFFFFFF, 0};  // the total does not wrap
-  CHECK_CODE(small.send({huge, huge}), 0x80060027);
+  CHECK_CODE(small.send({huge, huge}), invalid_parameter(DAT_INVALID_ARG3));
 }
 
 // A transport that does not count its receives queries the core.
@@ -173,10 +179,12 @@ BOOST_AUTO_TEST_CASE(full_queue_refuses_a_post) {
   for (const bool thread_safe : {true, false}) {
     Transfers t(thread_safe);
     for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(t.post_recv(t.passive.ep, t.to, i));
-    CHECK_CODE(t.post_recv(t.passive.ep, t.to, 8), 0x80030002);
+    CHECK_CODE(t.post_recv(t.passive.ep, t.to, 8),
+               dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
     t.qp(t.active.ep).hold(true);
     for (int i = 0; i < 8; ++i) REQUIRE_OK(t.send({t.from.local(1)}));
-    CHECK_CODE(t.send({t.from.local(1)}), 0x80030002);
+    CHECK_CODE(t.send({t.from.local(1)}),
+               dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
     DAT_BOOLEAN recv_idle = DAT_TRUE;
     DAT_BOOLEAN request_idle = DAT_TRUE;
     REQUIRE_OK(t.ia->ep_get_status_func(t.active.ep, nullptr, &recv_idle, &request_idle));
@@ -293,7 +301,7 @@ BOOST_AUTO_TEST_CASE(receives_of_an_ep_without_attributes_and_evds) {
   DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
   REQUIRE_OK(t.ia->ep_create_func(t.ia.raw, t.pz, nullptr, nullptr, nullptr, nullptr, &ep));
   for (std::uint64_t i = 0; i < 16; ++i) REQUIRE_OK(t.post_recv(ep, t.to, i));
-  CHECK_CODE(t.post_recv(ep, t.to, 16), 0x80030002);
+  CHECK_CODE(t.post_recv(ep, t.to, 16), dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
   REQUIRE_OK(t.ia->ep_free_func(ep));
 }
 

@@ -14,10 +14,12 @@ BOOST_AUTO_TEST_CASE(bad_rsp_arguments_are_refused) {
                           DAT_RSP_HANDLE* out) {
     return ia->rsp_create_func(ia.raw, conn_qual, ep, evd, out);
   };
-  CHECK_CODE(ia->rsp_create_func(pz, kService, side.ep, cr_evd, &made), 0x8005000B);
-  CHECK_CODE(create(kService, pz, cr_evd, &made), 0x8005000C);
-  CHECK_CODE(create(kService, side.ep, side.recv_evd, &made), 0x80050014);
-  CHECK_CODE(create(kService, side.ep, cr_evd, nullptr), 0x80060029);
+  CHECK_CODE(ia->rsp_create_func(pz, kService, side.ep, cr_evd, &made),
+             invalid_handle(DAT_INVALID_HANDLE_IA));
+  CHECK_CODE(create(kService, pz, cr_evd, &made), invalid_handle(DAT_INVALID_HANDLE_EP));
+  CHECK_CODE(create(kService, side.ep, side.recv_evd, &made),
+             invalid_handle(DAT_INVALID_HANDLE_EVD_CR));
+  CHECK_CODE(create(kService, side.ep, cr_evd, nullptr), invalid_parameter(DAT_INVALID_ARG5));
   const DAT_PSP_HANDLE place = psp();
   CHECK_CODE(create(kService, side.ep, cr_evd, &made), dat_error(DAT_CONN_QUAL_IN_USE));
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_UNCONNECTED);
@@ -26,7 +28,8 @@ BOOST_AUTO_TEST_CASE(bad_rsp_arguments_are_refused) {
   BOOST_CHECK_EQUAL(state(side.ep), DAT_EP_STATE_RESERVED);
   DAT_RSP_PARAM param{};
   REQUIRE_OK(ia->rsp_query_func(made, raw_enum<DAT_RSP_PARAM_MASK>(0x10), &param));
-  CHECK_CODE(ia->rsp_query_func(made, DAT_RSP_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_CODE(ia->rsp_query_func(made, DAT_RSP_FIELD_ALL, nullptr),
+             invalid_parameter(DAT_INVALID_ARG3));
   REQUIRE_OK(ia->rsp_query_func(made, DAT_RSP_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
   BOOST_CHECK_EQUAL(param.conn_qual, kService);
@@ -58,7 +61,8 @@ BOOST_AUTO_TEST_CASE(rsp_takes_one_request) {
   CHECK_ERROR(ia->rsp_query_func(place, DAT_RSP_FIELD_ALL, &gone), DAT_INVALID_HANDLE);
   REQUIRE_OK(ia->rsp_free_func(place));  // without effect; once, because existing programs do it
   CHECK_ERROR(ia->rsp_free_func(place), DAT_INVALID_HANDLE);
-  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr), 0x8005000C);
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr),
+             invalid_handle(DAT_INVALID_HANDLE_EP));
   const DAT_PSP_HANDLE successor = psp();  // the connection qualifier is free
   REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr));
   run();

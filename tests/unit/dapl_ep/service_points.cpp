@@ -15,11 +15,13 @@ BOOST_AUTO_TEST_CASE(bad_psp_arguments_are_refused) {
                           DAT_PSP_HANDLE* out) {
     return ia->psp_create_func(adapter, conn_qual, evd, raw_enum<DAT_PSP_FLAGS>(flags), out);
   };
-  CHECK_CODE(create(pz, kService, cr_evd, 0, &made), 0x8005000B);
-  CHECK_CODE(create(ia.raw, kService, nullptr, 0, &made), 0x80050014);
-  CHECK_CODE(create(ia.raw, kService, ia.evd(DAT_EVD_DTO_FLAG), 0, &made), 0x80050014);
-  CHECK_CODE(create(ia.raw, kService, cr_evd, 2, &made), 0x80060028);
-  CHECK_CODE(create(ia.raw, kService, cr_evd, 0, nullptr), 0x80060029);
+  CHECK_CODE(create(pz, kService, cr_evd, 0, &made), invalid_handle(DAT_INVALID_HANDLE_IA));
+  CHECK_CODE(create(ia.raw, kService, nullptr, 0, &made),
+             invalid_handle(DAT_INVALID_HANDLE_EVD_CR));
+  CHECK_CODE(create(ia.raw, kService, ia.evd(DAT_EVD_DTO_FLAG), 0, &made),
+             invalid_handle(DAT_INVALID_HANDLE_EVD_CR));
+  CHECK_CODE(create(ia.raw, kService, cr_evd, 2, &made), invalid_parameter(DAT_INVALID_ARG4));
+  CHECK_CODE(create(ia.raw, kService, cr_evd, 0, nullptr), invalid_parameter(DAT_INVALID_ARG5));
   REQUIRE_OK(create(ia.raw, kService, cr_evd, 0, &made));
   CHECK_ERROR(ia->evd_free_func(cr_evd), DAT_INVALID_STATE);
   DAT_PSP_HANDLE second = DAT_HANDLE_NULL;
@@ -29,7 +31,8 @@ BOOST_AUTO_TEST_CASE(bad_psp_arguments_are_refused) {
              DAT_CONN_QUAL_IN_USE);
   DAT_PSP_PARAM param{};
   REQUIRE_OK(ia->psp_query_func(made, raw_enum<DAT_PSP_PARAM_MASK>(0x10), &param));
-  CHECK_CODE(ia->psp_query_func(made, DAT_PSP_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_CODE(ia->psp_query_func(made, DAT_PSP_FIELD_ALL, nullptr),
+             invalid_parameter(DAT_INVALID_ARG3));
   CHECK_ERROR(ia->psp_query_func(cr_evd, DAT_PSP_FIELD_ALL, &param), DAT_INVALID_HANDLE);
   REQUIRE_OK(ia->psp_query_func(made, DAT_PSP_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
@@ -45,10 +48,11 @@ BOOST_AUTO_TEST_CASE(psp_on_any_qualifier_gets_its_own) {
   DAT_PSP_HANDLE psps[3] = {};
   DAT_CONN_QUAL quals[3] = {};
   CHECK_CODE(ia->psp_create_any_func(ia.raw, nullptr, cr_evd, DAT_PSP_CONSUMER_FLAG, psps),
-             0x80060026);
-  CHECK_CODE(ia->psp_create_any_func(pz, quals, cr_evd, DAT_PSP_CONSUMER_FLAG, psps), 0x8005000B);
+             invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->psp_create_any_func(pz, quals, cr_evd, DAT_PSP_CONSUMER_FLAG, psps),
+             invalid_handle(DAT_INVALID_HANDLE_IA));
   CHECK_CODE(ia->psp_create_any_func(ia.raw, quals, cr_evd, DAT_PSP_CONSUMER_FLAG, nullptr),
-             0x80060029);
+             invalid_parameter(DAT_INVALID_ARG5));
   for (int i = 0; i < 3; ++i)
     REQUIRE_OK(ia->psp_create_any_func(ia.raw, &quals[i], cr_evd, DAT_PSP_CONSUMER_FLAG, &psps[i]));
   BOOST_CHECK(quals[0] != quals[1] && quals[1] != quals[2] && quals[0] != quals[2]);
@@ -76,15 +80,19 @@ BOOST_AUTO_TEST_CASE(a_request_and_its_event) {
   BOOST_CHECK(param.local_ep_handle == DAT_HANDLE_NULL);
   DAT_CR_PARAM dummy{};
   REQUIRE_OK(ia->cr_query_func(arrival.cr_handle, raw_enum<DAT_CR_PARAM_MASK>(0x20), &dummy));
-  CHECK_CODE(ia->cr_query_func(arrival.cr_handle, DAT_CR_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_CODE(ia->cr_query_func(arrival.cr_handle, DAT_CR_FIELD_ALL, nullptr),
+             invalid_parameter(DAT_INVALID_ARG3));
   // EPs that the request cannot be accepted into.
-  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr), 0x8005000C);
-  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, pz, 0, nullptr), 0x8005000C);
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, nullptr, 0, nullptr),
+             invalid_handle(DAT_INVALID_HANDLE_EP));
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, pz, 0, nullptr),
+             invalid_handle(DAT_INVALID_HANDLE_EP));
   const OpenIa other;
   DAT_EP_HANDLE foreign = DAT_HANDLE_NULL;
   REQUIRE_OK(
       other->ep_create_func(other.raw, other.pz(), nullptr, nullptr, nullptr, nullptr, &foreign));
-  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, foreign, 0, nullptr), 0x8005000C);
+  CHECK_CODE(ia->cr_accept_func(arrival.cr_handle, foreign, 0, nullptr),
+             invalid_handle(DAT_INVALID_HANDLE_EP));
   const Side passive = side();
   REQUIRE_OK(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr));
   CHECK_ERROR(ia->cr_accept_func(arrival.cr_handle, passive.ep, 0, nullptr), DAT_INVALID_HANDLE);
@@ -128,9 +136,9 @@ BOOST_AUTO_TEST_CASE(rejected_with_data) {
   const Side active = request();
   const DAT_CR_HANDLE cr = take_cr();
   std::uint8_t data[3] = {9, 8, 7};
-  CHECK_CODE(ia->cr_reject_func(cr, -1, data), 0x80060026);
-  CHECK_CODE(ia->cr_reject_func(cr, 257, data), 0x80060026);
-  CHECK_CODE(ia->cr_reject_func(cr, 3, nullptr), 0x80060027);
+  CHECK_CODE(ia->cr_reject_func(cr, -1, data), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->cr_reject_func(cr, 257, data), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(ia->cr_reject_func(cr, 3, nullptr), invalid_parameter(DAT_INVALID_ARG3));
   REQUIRE_OK(ia->cr_reject_func(cr, 3, data));
   run();
   DAT_EVENT event{};
@@ -174,9 +182,10 @@ BOOST_AUTO_TEST_CASE(request_at_a_provider_psp_has_an_ep) {
   BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_in, 4);  // the peer's max_rdma_read_out
   BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_read_out, 4);
   Buffer buffer(ia, pz);
-  CHECK_CODE(post_recv(ep, buffer, 1), 0x80070039);
-  CHECK_CODE(ia->cr_accept_func(cr, side().ep, 0, nullptr), 0x8005000C);
-  CHECK_CODE(ia->cr_accept_func(cr, nullptr, 0, nullptr), 0x80070039);  // not configured yet
+  CHECK_CODE(post_recv(ep, buffer, 1), invalid_state(DAT_INVALID_STATE_EP_NOTREADY));
+  CHECK_CODE(ia->cr_accept_func(cr, side().ep, 0, nullptr), invalid_handle(DAT_INVALID_HANDLE_EP));
+  CHECK_CODE(ia->cr_accept_func(cr, nullptr, 0, nullptr),
+             invalid_state(DAT_INVALID_STATE_EP_NOTREADY));  // not configured yet
   param.pz_handle = pz;
   param.recv_evd_handle = ia.evd(DAT_EVD_DTO_FLAG);
   param.request_evd_handle = param.recv_evd_handle;
@@ -230,23 +239,26 @@ BOOST_AUTO_TEST_CASE(bad_csp_arguments_are_refused) {
                           DAT_CSP_HANDLE* out) {
     return ia->csp_create_func(ia.raw, c, address, evd, out);
   };
-  CHECK_CODE(ia->csp_create_func(pz, &comm, place.get(), cr_evd, &made), 0x8005000B);
-  CHECK_CODE(create(&comm, place.get(), pz, &made), 0x80050014);
-  CHECK_CODE(create(&comm, place.get(), ia.evd(DAT_EVD_DTO_FLAG), &made), 0x80050014);
-  CHECK_CODE(create(nullptr, place.get(), cr_evd, &made), 0x80060026);
-  CHECK_CODE(create(&comm, place.get(), cr_evd, nullptr), 0x80060029);
+  CHECK_CODE(ia->csp_create_func(pz, &comm, place.get(), cr_evd, &made),
+             invalid_handle(DAT_INVALID_HANDLE_IA));
+  CHECK_CODE(create(&comm, place.get(), pz, &made), invalid_handle(DAT_INVALID_HANDLE_EVD_CR));
+  CHECK_CODE(create(&comm, place.get(), ia.evd(DAT_EVD_DTO_FLAG), &made),
+             invalid_handle(DAT_INVALID_HANDLE_EVD_CR));
+  CHECK_CODE(create(nullptr, place.get(), cr_evd, &made), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(create(&comm, place.get(), cr_evd, nullptr), invalid_parameter(DAT_INVALID_ARG5));
   DAT_COMM datagrams{AF_INET, SOCK_DGRAM, 0};
   CHECK_CODE(create(&datagrams, place.get(), cr_evd, &made), dat_error(DAT_COMM_NOT_SUPPORTED));
   DAT_COMM local{AF_UNIX, SOCK_STREAM, 0};  // whatever the address
   CHECK_CODE(create(&local, place.get(), cr_evd, &made), dat_error(DAT_COMM_NOT_SUPPORTED));
   DAT_COMM six{AF_INET6, SOCK_STREAM, 0};
-  CHECK_CODE(create(&six, place.get(), cr_evd, &made), 0x80060027);
+  CHECK_CODE(create(&six, place.get(), cr_evd, &made), invalid_parameter(DAT_INVALID_ARG3));
   REQUIRE_OK(create(&comm, place.get(), cr_evd, &made));
   DAT_CSP_HANDLE second = DAT_HANDLE_NULL;
   CHECK_CODE(create(&comm, place.get(), cr_evd, &second), dat_error(DAT_PORT_IN_USE));
   DAT_CSP_PARAM param{};
   REQUIRE_OK(ia->csp_query_func(made, raw_enum<DAT_CSP_PARAM_MASK>(0x10), &param));
-  CHECK_CODE(ia->csp_query_func(made, DAT_CSP_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_CODE(ia->csp_query_func(made, DAT_CSP_FIELD_ALL, nullptr),
+             invalid_parameter(DAT_INVALID_ARG3));
   REQUIRE_OK(ia->csp_query_func(made, DAT_CSP_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
   BOOST_CHECK_EQUAL(param.comm->type, SOCK_STREAM);

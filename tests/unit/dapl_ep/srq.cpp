@@ -25,10 +25,10 @@ BOOST_AUTO_TEST_CASE(two_eps_share_the_receives) {
                           std::uint64_t cookie) {
       return t.ia->srq_post_recv_func(srq_handle, count, list, cookie_of(cookie));
     };
-    CHECK_CODE(post(t.pz, 1, &segment, 1), 0x80050019);
-    CHECK_CODE(post(queue, 2, &segment, 1), 0x80060026);
-    CHECK_CODE(post(queue, -1, &segment, 1), 0x80060026);
-    CHECK_CODE(post(queue, 1, nullptr, 1), 0x80060026);
+    CHECK_CODE(post(t.pz, 1, &segment, 1), invalid_handle(DAT_INVALID_HANDLE_SRQ));
+    CHECK_CODE(post(queue, 2, &segment, 1), invalid_parameter(DAT_INVALID_ARG2));
+    CHECK_CODE(post(queue, -1, &segment, 1), invalid_parameter(DAT_INVALID_ARG2));
+    CHECK_CODE(post(queue, 1, nullptr, 1), invalid_parameter(DAT_INVALID_ARG2));
     DAT_LMR_TRIPLET unknown{0, 1, 0x7777};
     CHECK_ERROR(post(queue, 1, &unknown, 1), DAT_PRIVILEGES_VIOLATION);
     for (std::uint64_t round = 0; round < 20; ++round) {

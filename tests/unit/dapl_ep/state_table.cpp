@@ -122,8 +122,10 @@ BOOST_AUTO_TEST_CASE(an_error_names_the_state) {
     codes.insert(code);
   }
   BOOST_CHECK_EQUAL(codes.size(), std::size(kEpStates));
-  BOOST_CHECK_EQUAL(wrong_state(kUnc), 0x8007002FU);
-  BOOST_CHECK_EQUAL(wrong_state(kCon), 0x80070033U);
+  BOOST_CHECK_EQUAL(wrong_state(kUnc),
+                    dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_UNCONNECTED));
+  BOOST_CHECK_EQUAL(wrong_state(kCon),
+                    dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED));
 }
 
 BOOST_AUTO_TEST_CASE(invalid_states_and_inputs) {

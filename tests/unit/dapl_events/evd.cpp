@@ -50,12 +50,15 @@ BOOST_AUTO_TEST_CASE(create_refuses_bad_arguments) {
   const auto create = [&](DAT_COUNT qlen, DAT_CNO_HANDLE cno, unsigned flags) {
     return ia->evd_create_func(ia.raw, qlen, cno, static_cast<DAT_EVD_FLAGS>(flags), &evd);
   };
-  CHECK_CODE(create(0, nullptr, kSoftware), 0x80060026);
-  CHECK_CODE(create(-1, nullptr, kSoftware), 0x80060026);
-  CHECK_CODE(create(4097, nullptr, kSoftware), 0x80030005);
-  CHECK_CODE(create(8, nullptr, DAT_EVD_ASYNC_FLAG | kSoftware), 0x80060028);
+  CHECK_CODE(create(0, nullptr, kSoftware), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(create(-1, nullptr, kSoftware), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(create(4097, nullptr, kSoftware),
+             dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_TEVD));
+  CHECK_CODE(create(8, nullptr, DAT_EVD_ASYNC_FLAG | kSoftware),
+             invalid_parameter(DAT_INVALID_ARG4));
   CHECK_ERROR(create(8, ia.raw, kSoftware), DAT_INVALID_HANDLE);
-  CHECK_CODE(ia->evd_create_func(ia.raw, 8, nullptr, DAT_EVD_SOFTWARE_FLAG, nullptr), 0x80060029);
+  CHECK_CODE(ia->evd_create_func(ia.raw, 8, nullptr, DAT_EVD_SOFTWARE_FLAG, nullptr),
+             invalid_parameter(DAT_INVALID_ARG5));
   CHECK_ERROR(ia->evd_create_func(ia.async, 8, nullptr, DAT_EVD_SOFTWARE_FLAG, &evd),
               DAT_INVALID_HANDLE);
   BOOST_CHECK(evd == DAT_HANDLE_NULL);
@@ -91,7 +94,8 @@ BOOST_AUTO_TEST_CASE(query_fills_everything) {
   BOOST_CHECK_EQUAL(param.cno_handle, cno);
   BOOST_CHECK_EQUAL(static_cast<unsigned>(param.evd_flags), kDto | kSoftware);
   REQUIRE_OK(ia->evd_query_func(evd, any_value<DAT_EVD_PARAM_MASK>(0x20), &param));
-  CHECK_CODE(ia->evd_query_func(evd, DAT_EVD_FIELD_ALL, nullptr), 0x80060027);
+  CHECK_CODE(ia->evd_query_func(evd, DAT_EVD_FIELD_ALL, nullptr),
+             invalid_parameter(DAT_INVALID_ARG3));
   CHECK_ERROR(ia->evd_query_func(nullptr, DAT_EVD_FIELD_ALL, &param), DAT_INVALID_HANDLE);
 }
 
@@ -101,19 +105,22 @@ BOOST_AUTO_TEST_CASE(empty_queues_answer_as_existing_providers_do) {
     DAT_EVENT event{};
     CHECK_CODE(other->evd_dequeue_func(other.evd(kDto), &event), 0x000D0000);
     CHECK_CODE(other->evd_dequeue_func(other.evd(kDto | kSoftware), &event), 0x000D0000);
-    CHECK_CODE(other->evd_dequeue_func(other.evd(kSoftware), &event), 0x800D0000);
-    CHECK_CODE(other->evd_dequeue_func(other.evd(kDto), nullptr), 0x80060026);
-    CHECK_CODE(other->evd_dequeue_func(other.raw, &event), 0x80050015);
+    CHECK_CODE(other->evd_dequeue_func(other.evd(kSoftware), &event), dat_error(DAT_QUEUE_EMPTY));
+    CHECK_CODE(other->evd_dequeue_func(other.evd(kDto), nullptr),
+               invalid_parameter(DAT_INVALID_ARG2));
+    CHECK_CODE(other->evd_dequeue_func(other.raw, &event),
+               invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
     const DAT_EVD_HANDLE freed = other.evd(kDto);
     REQUIRE_OK(other->evd_free_func(freed));
-    CHECK_CODE(other->evd_dequeue_func(freed, &event), 0x80050015);
+    CHECK_CODE(other->evd_dequeue_func(freed, &event),
+               invalid_handle(DAT_INVALID_HANDLE_EVD_REQUEST));
   }
 }
 
 BOOST_AUTO_TEST_CASE(software_events_keep_order_and_fill_the_queue) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   for (std::uintptr_t i = 0; i < 4; ++i) REQUIRE_OK(ia.post(evd, i));
-  CHECK_CODE(ia.post(evd, 9), 0x800E0000);
+  CHECK_CODE(ia.post(evd, 9), dat_error(DAT_QUEUE_FULL));
   for (long i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(ia.take(evd), i);
   BOOST_CHECK_EQUAL(ia.take(evd), -1);
   BOOST_CHECK_EQUAL(ia.take(ia.async), -1);  // no event was lost, so no overflow is reported

@@ -47,11 +47,11 @@ BOOST_AUTO_TEST_CASE(bad_wait_arguments_are_refused) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 4);
   DAT_EVENT event{};
   DAT_COUNT more = 0;
-  CHECK_CODE(ia->evd_wait_func(evd, 0, 0, &event, &more), 0x80060027);
-  CHECK_CODE(ia->evd_wait_func(evd, 0, -1, &event, &more), 0x80060027);
-  CHECK_CODE(ia->evd_wait_func(evd, 0, 5, &event, &more), 0x80060027);
-  CHECK_CODE(ia->evd_wait_func(evd, 0, 1, nullptr, &more), 0x80060028);
-  CHECK_CODE(ia->evd_wait_func(evd, 0, 1, &event, nullptr), 0x80060029);
+  CHECK_CODE(ia->evd_wait_func(evd, 0, 0, &event, &more), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(ia->evd_wait_func(evd, 0, -1, &event, &more), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(ia->evd_wait_func(evd, 0, 5, &event, &more), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(ia->evd_wait_func(evd, 0, 1, nullptr, &more), invalid_parameter(DAT_INVALID_ARG4));
+  CHECK_CODE(ia->evd_wait_func(evd, 0, 1, &event, nullptr), invalid_parameter(DAT_INVALID_ARG5));
   CHECK_ERROR(ia->evd_wait_func(ia.raw, 0, 1, &event, &more), DAT_INVALID_HANDLE);
   CHECK_ERROR(ia->evd_wait_func(evd, 0, 4, &event, &more), DAT_TIMEOUT_EXPIRED);
 }
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(timeouts_answer_as_existing_providers_do) {
     const OpenIa other(thread_safe);
     for (const DAT_TIMEOUT timeout : {DAT_TIMEOUT{0}, DAT_TIMEOUT{500}}) {
       CHECK_CODE(wait(other, other.evd(kDto), timeout).code, 0x000F0000);
-      CHECK_CODE(wait(other, other.evd(kSoftware), timeout).code, 0x800F0000);
+      CHECK_CODE(wait(other, other.evd(kSoftware), timeout).code, dat_error(DAT_TIMEOUT_EXPIRED));
     }
   }
 }
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(one_waiter_excludes_others) {
   for (const unsigned flags : {kSoftware, kSoftware | kDto}) {
     const DAT_EVD_HANDLE evd = ia.evd(flags, 8);
     auto waiter = sleeper(ia, evd);
-    CHECK_CODE(wait(ia, evd, 0).code, 0x80070000);
+    CHECK_CODE(wait(ia, evd, 0).code, dat_error(DAT_INVALID_STATE));
     DAT_EVENT event{};
     CHECK_ERROR(ia->evd_dequeue_func(evd, &event), DAT_INVALID_STATE);
     CHECK_ERROR(ia->evd_resize_func(evd, 9), DAT_INVALID_STATE);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(set_unwaitable_ends_the_wait) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8);
   auto waiter = sleeper(ia, evd);
   REQUIRE_OK(ia->evd_set_unwaitable_func(evd));
-  CHECK_CODE(waiter.get().code, 0x80070000);
+  CHECK_CODE(waiter.get().code, dat_error(DAT_INVALID_STATE));
   CHECK_CODE(wait(ia, evd, 0).code,
              DAT_CLASS_ERROR | DAT_INVALID_STATE | DAT_INVALID_STATE_EVD_UNWAITABLE);
   REQUIRE_OK(ia->evd_set_unwaitable_func(evd));
@@ -200,12 +200,12 @@ BOOST_AUTO_TEST_CASE(set_unwaitable_ends_the_wait) {
   BOOST_CHECK_EQUAL(ia.take(evd), 3);  // dequeuing is not affected
   REQUIRE_OK(ia->evd_clear_unwaitable_func(evd));
   REQUIRE_OK(ia->evd_clear_unwaitable_func(evd));
-  CHECK_CODE(wait(ia, evd, 0).code, 0x800F0000);
+  CHECK_CODE(wait(ia, evd, 0).code, dat_error(DAT_TIMEOUT_EXPIRED));
   // The waiter leaves even if the EVD is waitable again before the waiter runs.
   auto again = sleeper(ia, evd);
   REQUIRE_OK(ia->evd_set_unwaitable_func(evd));
   REQUIRE_OK(ia->evd_clear_unwaitable_func(evd));
-  CHECK_CODE(again.get().code, 0x80070000);
+  CHECK_CODE(again.get().code, dat_error(DAT_INVALID_STATE));
 }
 
 BOOST_AUTO_TEST_CASE(a_signal_interrupts_only_waits_for_completions) {
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_signal_interrupts_only_waits_for_completions) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     waiter.join();
-    CHECK_CODE(outcome.code, flags == kDto ? 0x00130000U : 0x800F0000U);
+    CHECK_CODE(outcome.code, flags == kDto ? 0x00130000U : dat_error(DAT_TIMEOUT_EXPIRED));
     BOOST_CHECK_EQUAL(outcome.more, 0);
   }
   sigaction(SIGUSR1, &before, nullptr);

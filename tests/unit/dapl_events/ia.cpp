@@ -34,12 +34,12 @@ BOOST_AUTO_TEST_CASE(open_refuses_bad_arguments) {
   DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
   char name[] = "fake";
   char unknown[] = "fake2";
-  CHECK_CODE(table->ia_open_func(nullptr, 8, &evd, &ia), 0x80060025);
-  CHECK_CODE(table->ia_open_func(unknown, 8, &evd, &ia), 0x80060025);
-  CHECK_CODE(table->ia_open_func(name, 8, nullptr, &ia), 0x80060027);
-  CHECK_CODE(table->ia_open_func(name, 8, &evd, nullptr), 0x80060028);
-  CHECK_CODE(table->ia_open_func(name, 0, &evd, &ia), 0x80060026);
-  CHECK_CODE(table->ia_open_func(name, -3, &evd, &ia), 0x80060026);
+  CHECK_CODE(table->ia_open_func(nullptr, 8, &evd, &ia), invalid_parameter(DAT_INVALID_ARG1));
+  CHECK_CODE(table->ia_open_func(unknown, 8, &evd, &ia), invalid_parameter(DAT_INVALID_ARG1));
+  CHECK_CODE(table->ia_open_func(name, 8, nullptr, &ia), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(table->ia_open_func(name, 8, &evd, nullptr), invalid_parameter(DAT_INVALID_ARG4));
+  CHECK_CODE(table->ia_open_func(name, 0, &evd, &ia), invalid_parameter(DAT_INVALID_ARG2));
+  CHECK_CODE(table->ia_open_func(name, -3, &evd, &ia), invalid_parameter(DAT_INVALID_ARG2));
   evd = DAT_EVD_OUT_OF_SCOPE;
   CHECK_ERROR(table->ia_open_func(name, 8, &evd, &ia), DAT_INVALID_HANDLE);
   BOOST_CHECK(evd == DAT_EVD_OUT_OF_SCOPE);

@@ -70,11 +70,13 @@ BOOST_AUTO_TEST_CASE(attributes_fill_every_field) {
     REQUIRE_OK(level_query(ia.raw, DAT_TRCLVL_DAPL, &level));
     BOOST_CHECK_GE(level, TRC_LVL_OFF);
     REQUIRE_OK(level_modify(ia.raw, DAT_TRCLVL_DAPL, level));
-    CHECK_CODE(level_query(ia.raw, DAT_TRCLVL_DAT, &level), 0x80060026);
-    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAT, level), 0x80060026);
-    CHECK_CODE(level_query(ia.raw, DAT_TRCLVL_DAPL, nullptr), 0x80060027);
-    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAPL, TRC_LVL_MAX + 1), 0x80060027);
-    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAPL, TRC_LVL_OFF - 1), 0x80060027);
+    CHECK_CODE(level_query(ia.raw, DAT_TRCLVL_DAT, &level), invalid_parameter(DAT_INVALID_ARG2));
+    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAT, level), invalid_parameter(DAT_INVALID_ARG2));
+    CHECK_CODE(level_query(ia.raw, DAT_TRCLVL_DAPL, nullptr), invalid_parameter(DAT_INVALID_ARG3));
+    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAPL, TRC_LVL_MAX + 1),
+               invalid_parameter(DAT_INVALID_ARG3));
+    CHECK_CODE(level_modify(ia.raw, DAT_TRCLVL_DAPL, TRC_LVL_OFF - 1),
+               invalid_parameter(DAT_INVALID_ARG3));
   }
 }
 
@@ -132,13 +134,15 @@ BOOST_AUTO_TEST_CASE(query_checks_masks_and_pointers) {
                          DAT_PROVIDER_ATTR* p) {
     return ia->ia_query_func(ia.raw, nullptr, ia_mask, a, p_mask, p);
   };
-  CHECK_CODE(query(DAT_IA_FIELD_ALL + 1, &attr, 0, nullptr), 0x80060027);
-  CHECK_CODE(query(DAT_IA_FIELD_ALL, nullptr, 0, nullptr), 0x80060028);
+  CHECK_CODE(query(DAT_IA_FIELD_ALL + 1, &attr, 0, nullptr), invalid_parameter(DAT_INVALID_ARG3));
+  CHECK_CODE(query(DAT_IA_FIELD_ALL, nullptr, 0, nullptr), invalid_parameter(DAT_INVALID_ARG4));
   // OpenFabrics refuses unknown bits in the first mask only.
   CHECK_CODE(query(0, nullptr, DAT_PROVIDER_FIELD_ALL + 1, &provider), DAT_SUCCESS);
   BOOST_CHECK_EQUAL(provider.dapl_version_major, 2U);
-  CHECK_CODE(query(0, nullptr, DAT_PROVIDER_FIELD_ALL + 1, nullptr), 0x8006002A);
-  CHECK_CODE(query(0, nullptr, DAT_PROVIDER_FIELD_ALL, nullptr), 0x8006002A);
+  CHECK_CODE(query(0, nullptr, DAT_PROVIDER_FIELD_ALL + 1, nullptr),
+             invalid_parameter(DAT_INVALID_ARG6));
+  CHECK_CODE(query(0, nullptr, DAT_PROVIDER_FIELD_ALL, nullptr),
+             invalid_parameter(DAT_INVALID_ARG6));
   CHECK_CODE(query(0, nullptr, 0, nullptr), DAT_SUCCESS);
   CHECK_ERROR(ia->ia_query_func(ia.async, nullptr, 0, nullptr, 0, nullptr), DAT_INVALID_HANDLE);
   char name[] = "fake";

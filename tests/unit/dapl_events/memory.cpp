@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(pz_is_queried_and_refuses_bad_arguments) {
   CHECK_ERROR(ia->pz_create_func(ia.raw, &made), DAT_INSUFFICIENT_RESOURCES);
   for (const DAT_PZ_HANDLE each : all) REQUIRE_OK(ia->pz_free_func(each));
   REQUIRE_OK(create_va(memory.data(), 10));
-  CHECK_CODE(ia->pz_free_func(pz), 0x80070053);
+  CHECK_CODE(ia->pz_free_func(pz), invalid_state(DAT_INVALID_STATE_PZ_IN_USE));
   REQUIRE_OK(ia->lmr_free_func(region.lmr));
   REQUIRE_OK(ia->pz_free_func(pz));
   CHECK_ERROR(ia->pz_free_func(pz), DAT_INVALID_HANDLE);
@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(rmr_is_queried_and_refuses_bad_arguments) {
   BOOST_CHECK_EQUAL(param.rmr_scope, DAT_RMR_SCOPE_EP);
   REQUIRE_OK(ia->rmr_query_func(by_ep, any_value<DAT_RMR_PARAM_MASK>(0x80), &param));
   CHECK_ERROR(ia->rmr_query_func(by_ep, DAT_RMR_FIELD_ALL, nullptr), DAT_INVALID_PARAMETER);
-  CHECK_CODE(ia->pz_free_func(pz), 0x80070053);
+  CHECK_CODE(ia->pz_free_func(pz), invalid_state(DAT_INVALID_STATE_PZ_IN_USE));
   fake::settings().fail_from = 1;
   DAT_RMR_HANDLE made = DAT_HANDLE_NULL;
   CHECK_ERROR(ia->rmr_create_func(pz, &made), DAT_INSUFFICIENT_RESOURCES);

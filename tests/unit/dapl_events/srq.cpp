@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(srq_counts_and_resize) {
                                  DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA, &lmr, &context, nullptr,
                                  nullptr, &address));
   const DAT_SRQ_HANDLE srq = ia.srq(pz, 4);
-  CHECK_CODE(ia->pz_free_func(pz), 0x80070053);
+  CHECK_CODE(ia->pz_free_func(pz), invalid_state(DAT_INVALID_STATE_PZ_IN_USE));
   auto& queue = static_cast<fake::Srq&>(static_cast<dapl::Srq*>(srq)->queue());
   DAT_LMR_TRIPLET segment{address, 10, context};
   const DAT_DTO_COOKIE user{};

@@ -39,6 +39,16 @@ inline constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
   return code != DAT_SUCCESS && (code & DAT_CLASS_ERROR) != 0 && type_of(code) == type;
 }
 
+[[nodiscard]] constexpr DAT_RETURN invalid_handle(DAT_RETURN which) {
+  return dat_error(DAT_INVALID_HANDLE, which);
+}
+[[nodiscard]] constexpr DAT_RETURN invalid_parameter(DAT_RETURN which) {
+  return dat_error(DAT_INVALID_PARAMETER, which);
+}
+[[nodiscard]] constexpr DAT_RETURN invalid_state(DAT_RETURN why) {
+  return dat_error(DAT_INVALID_STATE, why);
+}
+
 // Checks a return code; a failure prints it in hexadecimal.
 #define CHECK_CODE(call, code)                                                                 \
   do {                                                                                         \

@@ -9,11 +9,12 @@
 #include <thread>
 #include <vector>
 
+using udapl::dat_error;
 using udapl::dat::IaTable;
 
 namespace {
 
-constexpr DAT_RETURN kInvalidIa = 0x8005000BU;
+constexpr DAT_RETURN kInvalidIa = dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
 
 DAT_IA_HANDLE number(std::uintptr_t value) { return reinterpret_cast<DAT_IA_HANDLE>(value); }
 
@@ -92,7 +93,8 @@ BOOST_AUTO_TEST_CASE(translate_both_ways) {
   out = &marker;
   BOOST_TEST(table->translate(pointer(1), &out) == kInvalidIa);
   BOOST_TEST(out == &marker);
-  BOOST_TEST(table->translate(number(1), nullptr) == 0x80060026U);
+  BOOST_TEST(table->translate(number(1), nullptr) ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
 }
 
 BOOST_AUTO_TEST_CASE(table_grows_by_blocks) {
@@ -133,7 +135,8 @@ BOOST_AUTO_TEST_CASE(pointer_reused_while_closing) {
 BOOST_AUTO_TEST_CASE(full_table_refuses_until_one_is_removed) {
   for (std::size_t i = 1; i < IaTable::kMaxHandles; ++i)
     BOOST_TEST_REQUIRE(table->insert(pointer(i)).ok());
-  BOOST_TEST(table->insert(pointer(0)).status().code() == 0x80030002U);
+  BOOST_TEST(table->insert(pointer(0)).status().code() ==
+             dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
   table->remove(number(40000));
   BOOST_TEST(insert(0) == number(40000));
 }

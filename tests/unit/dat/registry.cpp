@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(refused_close_leaves_the_ia_open) {
   fake::Library& lib = world.add_library(0, a);
   world.configure(line("ia", 0));
   BOOST_TEST(world.open("ia", &ia) == 0U);
-  a.close_code = 0x80070050U;
-  BOOST_TEST(world.close(ia) == 0x80070050U);
+  a.close_code = dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE);
+  BOOST_TEST(world.close(ia) == dat_error(DAT_INVALID_STATE, DAT_INVALID_STATE_IA_IN_USE));
   BOOST_TEST(lib.finis == 0);
   BOOST_TEST(world.table.pointer_of(ia) != nullptr);
   a.close_code = DAT_SUCCESS;
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(ias_are_counted_when_the_table_is_full) {
   std::vector<std::uint64_t> objects(udapl::dat::IaTable::kMaxHandles);
   for (std::size_t i = 1; i < objects.size(); ++i)
     BOOST_TEST_REQUIRE(world.table.insert(&objects[i]).ok());
-  BOOST_TEST(world.open("ia") == 0x80030002U);
+  BOOST_TEST(world.open("ia") == dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
   BOOST_TEST(a.opened == 1);
   BOOST_TEST(a.closed == 1);
   BOOST_TEST(lib.finis == 1);
@@ -214,14 +214,20 @@ BOOST_AUTO_TEST_CASE(names_registered_by_another_entrys_init) {
 BOOST_AUTO_TEST_CASE(add_and_remove_check_their_arguments) {
   world.configure("");
   DAT_PROVIDER_INFO info = info_of("ia");
-  BOOST_TEST(world.registry().add(nullptr, &info).code() == 0x80060025U);
-  BOOST_TEST(world.registry().add(&a.table, nullptr).code() == 0x80060026U);
-  BOOST_TEST(world.registry().remove(nullptr, &info).code() == 0x80060025U);
-  BOOST_TEST(world.registry().remove(&a.table, nullptr).code() == 0x80060026U);
+  BOOST_TEST(world.registry().add(nullptr, &info).code() ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
+  BOOST_TEST(world.registry().add(&a.table, nullptr).code() ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
+  BOOST_TEST(world.registry().remove(nullptr, &info).code() ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
+  BOOST_TEST(world.registry().remove(&a.table, nullptr).code() ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
   const DAT_PROVIDER no_open{};
-  BOOST_TEST(world.registry().add(&no_open, &info).code() == 0x80060025U);
+  BOOST_TEST(world.registry().add(&no_open, &info).code() ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG1));
   for (char& c : info.ia_name) c = 'x';  // no terminator
-  BOOST_TEST(world.registry().add(&a.table, &info).code() == 0x80060026U);
+  BOOST_TEST(world.registry().add(&a.table, &info).code() ==
+             dat_error(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2));
 }
 
 BOOST_AUTO_TEST_CASE(list_has_each_key_once_in_file_order) {
@@ -290,7 +296,7 @@ BOOST_AUTO_TEST_CASE(provider_that_returns_no_ia) {
   };
   const DAT_PROVIDER_INFO info = info_of("ia");
   BOOST_TEST(world.registry().add(&table, &info).ok());
-  BOOST_TEST(world.open("ia") == 0x80040000U);
+  BOOST_TEST(world.open("ia") == dat_error(DAT_INTERNAL_ERROR));
   BOOST_TEST(world.registry().remove(&table, &info).ok());
 }
 
@@ -322,9 +328,9 @@ BOOST_AUTO_TEST_CASE(ias_of_one_provider_are_related) {
   c.related_code = 0x00090000U;
   BOOST_TEST(answer() == DAT_HA_TRUE);
   a.related_code = 0x00090000U;
-  BOOST_TEST(ask(ia_name, other_name).status().code() == 0x80090000U);
+  BOOST_TEST(ask(ia_name, other_name).status().code() == dat_error(DAT_MODEL_NOT_SUPPORTED));
   a.table.ia_ha_related_func = c.table.ia_ha_related_func = nullptr;  // no provider can answer
-  BOOST_TEST(ask(ia_name, other_name).status().code() == 0x80090000U);
+  BOOST_TEST(ask(ia_name, other_name).status().code() == dat_error(DAT_MODEL_NOT_SUPPORTED));
   BOOST_TEST(world.close(ia) == 0U);
   BOOST_TEST(world.close(other_ia) == 0U);
 }

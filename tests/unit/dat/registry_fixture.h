@@ -8,14 +8,18 @@
 // Shared by the tests of the registry.
 namespace registry_test {
 
-inline constexpr DAT_RETURN kNameNotRegistered = 0x800A0064U;
-inline constexpr DAT_RETURN kMajorNotFound = 0x800A0065U;
-inline constexpr DAT_RETURN kMinorNotFound = 0x800A0066U;
-inline constexpr DAT_RETURN kThreadSafetyNotFound = 0x800A0067U;
-inline constexpr DAT_RETURN kInvalidState = 0x80070000U;
-inline constexpr DAT_RETURN kInvalidIa = 0x8005000BU;
-inline constexpr DAT_RETURN kAlreadyRegistered = 0x80100000U;
-inline constexpr DAT_RETURN kInUse = 0x80110000U;
+using udapl::dat_error;
+
+inline constexpr DAT_RETURN kNameNotRegistered =
+    dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
+inline constexpr DAT_RETURN kMajorNotFound = dat_error(DAT_PROVIDER_NOT_FOUND, DAT_MAJOR_NOT_FOUND);
+inline constexpr DAT_RETURN kMinorNotFound = dat_error(DAT_PROVIDER_NOT_FOUND, DAT_MINOR_NOT_FOUND);
+inline constexpr DAT_RETURN kThreadSafetyNotFound =
+    dat_error(DAT_PROVIDER_NOT_FOUND, DAT_THREAD_SAFETY_NOT_FOUND);
+inline constexpr DAT_RETURN kInvalidState = dat_error(DAT_INVALID_STATE);
+inline constexpr DAT_RETURN kInvalidIa = dat_error(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
+inline constexpr DAT_RETURN kAlreadyRegistered = dat_error(DAT_PROVIDER_ALREADY_REGISTERED);
+inline constexpr DAT_RETURN kInUse = dat_error(DAT_PROVIDER_IN_USE);
 inline constexpr DAT_RETURN kNotImplemented = 0xBFFF0000U;
 inline constexpr DAT_RETURN kUnreachable =
     0x00120000U;  // without class bits, as OpenFabrics returns it

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(code_of_the_first_failed_open_is_returned) {
   world.add_library(2, b);
   world.configure(line("ia", 0) + line("ia", 1) + line("ia", 2));
   a.open_code = kUnreachable;
-  b.open_code = 0x80030003U;
+  b.open_code = dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_DEVICE);
   BOOST_TEST(world.open("ia") == kUnreachable);
   for (const int lib : {1, 2}) BOOST_TEST(world.libraries.at(lib)->finis == 1);
 }

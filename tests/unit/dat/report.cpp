@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "common/result.h"
 #include "dat/text.h"
 
+using udapl::dat_error;
 using udapl::dat::cause_of;
 using udapl::dat::ConfFile;
 using udapl::dat::in_quotes;
@@ -25,7 +27,7 @@ NotFound unknown_name(const std::string& name) {
   NotFound failure;
   failure.ia_name = name;
   failure.major = 2;
-  failure.code = 0x800A0064U;
+  failure.code = dat_error(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
   failure.known_names = {"ofa-v2-ib0", "ofa-v2-ib1", "soft0"};
   return failure;
 }
