@@ -8,8 +8,8 @@
 
 namespace udapl {
 
-// A lock for sections of some tens of instructions that never block or call out. Who finds it held
-// waits as Backoff does, so a holder that was preempted can finish. Not recursive.
+// A lock for sections of some tens of instructions that never block or call out. A thread that
+// finds it held waits as Backoff does, so a holder that was preempted can finish. Not recursive.
 class UDAPL_CAPABILITY("spin lock") SpinLock {
  public:
   SpinLock() = default;

@@ -12,7 +12,7 @@
 namespace udapl {
 
 // Owns a descriptor that no forked child keeps open, because it keeps a connection alive or a
-// listener reachable: otherwise nobody would notice the death of this process while a child of it
+// listener reachable: otherwise no peer would notice the death of this process while a child of it
 // lives. In a child the number stands for /dev/null before fork() returns there, so closing it is
 // harmless (docs/adr/0041). Children of _Fork(), vfork() and posix_spawn() keep it until they exec.
 //

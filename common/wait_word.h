@@ -47,9 +47,9 @@ class WaitWord {
   }
   void signal() noexcept { const Wakeup now = change(); }
 
-  // The second half of signal(): its destructor wakes those who slept when the word changed. So the
-  // word can be changed under a lock that they take first, and they are woken once it is released.
-  // The word may have been destroyed by then: only its address is used.
+  // The second half of signal(): its destructor wakes the threads that slept when the word
+  // changed. So the word can be changed under a lock that they take first, and they are woken once
+  // it is released. The word may have been destroyed by then: only its address is used.
   class [[nodiscard]] Wakeup {
    public:
     Wakeup() = default;
@@ -68,7 +68,7 @@ class WaitWord {
     explicit Wakeup(const std::atomic<std::uint32_t>* address) noexcept : address_(address) {}
     void wake() const noexcept;
 
-    const std::atomic<std::uint32_t>* address_ = nullptr;  // where they sleep; null: nobody does
+    const std::atomic<std::uint32_t>* address_ = nullptr;  // where they sleep; null: none does
   };
   // The first half: changes the word and calls the waker.
   Wakeup change() noexcept;

@@ -57,7 +57,7 @@ class Sign {
     __builtin_prefetch(next_.load(std::memory_order_relaxed));
     return false;
   }
-  // Of one that is not quiet: whether that is so because a word has changed.
+  // If it is not quiet: whether that is so because a word has changed.
   [[nodiscard]] bool shows_input() const noexcept {
     return word_.load(std::memory_order_relaxed) != nullptr;
   }
@@ -98,7 +98,7 @@ class Handler {
   virtual bool rest() noexcept { return true; }
 
   WatchSlot watch_slot;
-  // Of a poller, in the reactor's table: valid from Reactor::watch() to unwatch(). Another poller
+  // A poller's, in the reactor's table: valid from Reactor::watch() to unwatch(). Another poller
   // may get it as soon as unwatch() has returned, so a call of look() that is still running must
   // not write it: keep the two apart by the poller's lock.
   Sign* sign = nullptr;

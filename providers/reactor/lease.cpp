@@ -92,7 +92,7 @@ Clock::rep Lease::begin_park(bool leader, const Deadline& timer, bool watches) n
   until = leader ? late : std::max(soon, until);
   arm(until);
   parked_.store(watches ? Parked::kWatching : Parked::kYes, std::memory_order_seq_cst);
-  // Whoever ends the lease does so first, and then looks whether this thread is parked.
+  // A thread that ends the lease does so first, and then checks whether this thread is parked.
   if (!leader && end_.load(std::memory_order_seq_cst) == 0) arm(until = soon);
   return until;
 }

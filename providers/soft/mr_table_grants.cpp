@@ -173,7 +173,7 @@ std::unique_ptr<shm::Grants> MrTable::take_ended(shm::Grants& grants) noexcept {
   return found;
 }
 
-// Of the peers that use withdrawn grants of the entry.
+// The peers that use withdrawn grants of the entry.
 shm::Users MrTable::users_of(const Entry& entry) const noexcept {
   shm::Users users;
   const ScopedLock lock(lock_);
@@ -242,7 +242,7 @@ void MrTable::add_users(shm::Grants& grants, shm::Users& users) noexcept {
   }
 }
 
-// Of the ended connections of a QP; 0: of all.
+// The peers of the ended connections of a QP; 0: of all.
 shm::Users MrTable::users_of_ended(ScopeId qp) const noexcept {
   shm::Users users;
   const ScopedLock lock(lock_);

@@ -112,8 +112,8 @@ class Connection final : private ConnectionEnd {
   std::unique_ptr<CmConnection> cm_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   DAT_TIMEOUT request_timeout_us_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  // Of a graceful disconnect: the time between scans of the CQ, the least number of requests that
-  // a scan found unfinished, and for how long it has not become less.
+  // During a graceful disconnect: the time between scans of the CQ, the least number of requests
+  // that a scan found unfinished, and for how long it has not become less.
   Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};
   int drain_left_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Clock::duration drain_still_ UDAPL_GUARDED_BY(qp_locked){};

@@ -215,7 +215,7 @@ void Window::release() noexcept {
   binding_.reset();
 }
 
-// Only with the old ibv_mw gone is it known that nobody reaches memory through the window. From
+// Only with the old ibv_mw gone is it known that no peer reaches memory through the window. From
 // then on the device may give its key to another window.
 void Window::renew() noexcept {
   MemoryTable& table = adapter_.memory();

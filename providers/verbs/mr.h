@@ -93,7 +93,7 @@ class Mr final : public transport::Mr {
 // accordingly, and calls posted() after success. When a bind has failed or was flushed, it calls
 // MemoryTable::bind_failed(); before it destroys its ibv_qp, MemoryTable::qp_ends().
 //
-// After a failed bind, nobody knows what the device has made of it: the former binding may still be
+// After a failed bind it is unknown what the device has made of it: the former binding may still be
 // in force there, or the key may be another one. The window is then stale. It is renewed, that is,
 // it gets a new ibv_mw, which revokes whatever the old one granted, before the next bind, before
 // the QP is destroyed, and when a registration cannot be removed.

@@ -175,7 +175,7 @@ void Queue::exchange(Handle fresh, const QpInit& init, Handle* former) {
 void Queue::retire(Handle former, const QpInit& init) noexcept {
   if (former == nullptr) return;
   const std::uint32_t number = former->qp_num;
-  // Windows outlive the QP, and must learn of flushed binds that nobody has dequeued.
+  // Windows outlive the QP, and must learn of flushed binds that were not dequeued.
   if (has_binds()) cq_of(init.request_cq).scan();
   memory_.qp_ends(*this);
   former.reset();

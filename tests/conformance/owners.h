@@ -78,8 +78,8 @@ Evd make_evd(DAT_IA_HANDLE ia, DAT_EVD_FLAGS flags, DAT_COUNT qlen = 64,
              DAT_CNO_HANDLE cno = nullptr);
 Pz make_pz(DAT_IA_HANDLE ia);
 
-// A conn qual that no other suite uses, at whose TCP port nobody listens, and that this process has
-// not used in the last thousand calls.
+// A conn qual that no other suite uses, at whose TCP port no program listens, and that this process
+// has not used in the last thousand calls.
 DAT_CONN_QUAL fresh_conn_qual();
 
 // Memory with an LMR over all of it.

@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(rsp_reject_returns_ep) {
   expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
 }
 
-// A program frees the EVD before it has seen the request: nobody else can answer it.
+// A program frees the EVD before it has seen the request: no other object can answer it.
 BOOST_AUTO_TEST_CASE(conn_request_of_a_freed_evd) {
   Pair pair;
   Cno cno;

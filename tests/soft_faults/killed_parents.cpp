@@ -148,7 +148,7 @@ void the_peer_is_killed(const char* adapter, bool listens) {
   BOOST_TEST(arrives(side.evd, event));
   BOOST_TEST((event.event_number == DAT_CONNECTION_EVENT_BROKEN ||
               event.event_number == DAT_CONNECTION_EVENT_DISCONNECTED));
-  // Nobody listens at the place of the dead, as soon as its child has run for a moment.
+  // No process listens at the place of the dead, as soon as its child has run for a moment.
   bool vacant = !listens;
   for (int i = 0; i < 500 && !vacant;
        ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))

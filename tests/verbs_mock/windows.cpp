@@ -97,11 +97,11 @@ bool take_failure(Pair& pair) {
 }
 
 // When a connection ends: before or after a bind is posted; by a failure that the consumer has
-// dequeued before that, but the reactor thread may not have handled; or by one that nobody has
+// dequeued before that, but the reactor thread may not have handled; or by one that was not
 // polled.
 enum class Ends : std::uint8_t { kBeforeThePost, kAfterThePost, kByAFailure, kByAnUnpolledFailure };
 
-// A bind of `length` bytes is flushed, and nobody dequeues its completion. Then the window is bound
+// A bind of `length` bytes is flushed, and its completion not dequeued. Then the window is bound
 // through an EP whose connection is in order.
 void move_window(bool for_ep, DAT_SEG_LENGTH length, Ends ends) {
   BOOST_TEST_CONTEXT("for an EP " << for_ep << ", length " << length << ", end "

@@ -37,7 +37,7 @@ void Bell::ring() const noexcept {
   Backoff backoff;
   for (int tries = 0; tries != kRingTries; ++tries) {
     if (::send(socket_, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno == EAGAIN) return;
-    if (errno == EPIPE || errno == ECONNRESET || errno == EBADF) return;  // nobody hears it
+    if (errno == EPIPE || errno == ECONNRESET || errno == EBADF) return;  // the peer has left
     backoff.wait();
   }
   UDAPL_TRACE(kError, "cannot wake the peer: %s", ErrnoText(errno).c_str());

@@ -76,7 +76,7 @@ class ByteStream {
   virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
                          std::span<const std::byte>) noexcept {}
   virtual void show_frames() noexcept {}
-  // Of the payload that is sent after a pause, this many bytes should be copied first: send() would
+  // How many bytes of the payload that is sent after a pause should be copied first: send() would
   // take longer if it got them in the application's memory.
   [[nodiscard]] virtual std::size_t copied_first() const noexcept { return 0; }
   virtual IoResult receive(std::span<std::byte> room) noexcept = 0;
@@ -124,7 +124,7 @@ class ByteStream {
   [[nodiscard]] virtual std::uint32_t lent_mss() const noexcept { return effective_mss(); }
   // Bytes that were sent and that the peer's host has not acknowledged.
   [[nodiscard]] virtual std::size_t unacknowledged() noexcept = 0;
-  // Of what was sent, the bytes that have not reached the peer's host: they are lost with the
+  // How many of the bytes sent have not reached the peer's host: they are lost with the
   // stream.
   [[nodiscard]] virtual std::size_t undelivered() noexcept { return 0; }
   [[nodiscard]] virtual const transport::Endpoints& endpoints() const noexcept = 0;

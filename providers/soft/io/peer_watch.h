@@ -43,7 +43,7 @@ class PeerWatch {
   std::chrono::milliseconds limit_{};
   std::atomic<bool> watches_{true};  // or there is nothing to watch for
   std::atomic<bool> gave_up_{false};
-  // Of the thread that has set watches_, then of the timer's calls.
+  // Used by the thread that has set watches_, then by the timer's calls.
   Clock::time_point silent_since_;     // the peer has been, or there was nothing to answer
   std::optional<int> asked_when_due_;  // unanswered questions when the limit had passed
   bool asked_once_more_ = false;       // after that, and before the last look

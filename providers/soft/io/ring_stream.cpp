@@ -104,9 +104,9 @@ void RingStream::completion_wanted() noexcept {
   if (unaware_ && !rest_until_placed()) reactor_.request_call(*handler_);
 }
 
-// If nobody waits for the completion, the bell would only wake the service thread, which takes the
-// processor from those that poll: their polls look for the confirmation. Returns false if it has
-// arrived and is wanted.
+// If no thread waits for the completion, the bell would only wake the service thread, which takes
+// the processor from those that poll: their polls look for the confirmation. Returns false if it
+// has arrived and is wanted.
 bool RingStream::rest_until_placed() noexcept {
   if (awaited_ == 0) return true;
   sleep_unawares(true);

@@ -126,7 +126,7 @@ void RdmaConnector::on_readable() noexcept {
 }
 
 // The id lingers, waits to be destroyed, or is about to be put into a list by retire(), which then
-// sees that the id is over(), or has its outcome. A connection that nobody wants any more ends with
+// sees that the id is over(), or has its outcome. A connection that is no longer wanted ends with
 // its id.
 void RdmaConnector::on_cm_event(const rdma_cm_event& event) noexcept {
   point::event(event);

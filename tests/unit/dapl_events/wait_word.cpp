@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Changing a word and waking those who sleep on it are two steps.
+// Changing a word and waking the threads that sleep on it are two steps.
 #include "common/wait_word.h"
 
 #include <boost/test/unit_test.hpp>

@@ -10,7 +10,7 @@
 #include "tests/unit/soft/unsent.h"
 
 namespace {
-std::atomic<bool> no_memory{false};  // for those who can do without
+std::atomic<bool> no_memory{false};  // for code that can do without
 std::atomic<bool> counting{false};
 std::atomic<int> allocations{0};
 

@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(destruction_under_traffic) {
   }
 }
 
-// A race with whoever reads the memory, which is intended.
+// A race with the threads that read the memory, which is intended.
 __attribute__((no_sanitize("thread"))) void change(std::vector<std::byte>& memory,
                                                    std::byte value) {
   volatile std::byte* const bytes = memory.data();

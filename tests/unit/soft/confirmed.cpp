@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(an_answer_comes_after_the_completion) {
   }
 }
 
-// Nobody waits, so no thread is woken, but the next poll finds it.
+// No thread waits, so none is woken, but the next poll finds it.
 BOOST_AUTO_TEST_CASE(polls_find_what_has_woken_nobody) {
   b_stands.reset();
   for (WorkId id = 1; id <= 10; ++id) {

@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(memory_is_freed_while_the_queue_is_used) {
         for (int i = 0; i < 3; ++i)
           if (pair.a.qp->post_send(2, &send, 1, 0) == DAT_SUCCESS) ++posted;
       }
-      ::munmap(pages, 4096);  // whoever reads it now crashes
+      ::munmap(pages, 4096);  // a thread that reads it now crashes
       ++freed;
       std::this_thread::yield();
     }

@@ -27,7 +27,7 @@ sockaddr as_sockaddr(const transport::SocketAddress& address) {
   return result;
 }
 
-// Moves the process to a network of one Ethernet, with `address` and nobody else, and a route to
+// Moves the process to a network of one Ethernet, with `address` and no other, and a route to
 // `nowhere` by which the kernel reports that there is none. Returns false if that is not permitted.
 bool enter_silent_network(const transport::SocketAddress& address,
                           const transport::SocketAddress& nowhere) {

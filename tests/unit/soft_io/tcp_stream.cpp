@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(lingering_is_awaited_at_exit) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     auto created = Reactor::create("exits");
     if (!created.ok()) return 1;
-    Reactor& own = *created->release();  // as at exit, nobody destroys it
+    Reactor& own = *created->release();  // as at exit, nothing destroys it
     auto leaving = std::make_unique<TcpStream>(own, Fd(fd), transport::Endpoints{});
     if (::connect(fd, place.get(), place.size()) != 0 && errno != EINPROGRESS) return 2;
     std::array<std::byte, 16> room;
