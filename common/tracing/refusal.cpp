@@ -12,7 +12,7 @@ void Refusal::report(DAT_RETURN code) const noexcept {
   const DAT_RETURN type = DAT_GET_TYPE(code);
   const bool self_explanatory = type == static_cast<DAT_RETURN>(DAT_CONN_QUAL_IN_USE) ||
                                 type == static_cast<DAT_RETURN>(DAT_PORT_IN_USE);
-  if (shown_ || self_explanatory || !enabled(kError)) return;
+  if (shown_ || expected_ || self_explanatory || !enabled(kError)) return;
   write_error(kError, code, call_, "refused%s%s", reason_[0] != '\0' ? ": " : "", reason_.data());
 }
 
@@ -34,6 +34,11 @@ void Refusal::set_reason(const char* text) noexcept {
 void Refusal::mark_shown() noexcept {
   Refusal* const current = this_thread().refusal;
   if (current != nullptr) current->shown_ = true;
+}
+
+void Refusal::mark_expected() noexcept {
+  Refusal* const current = this_thread().refusal;
+  if (current != nullptr) current->expected_ = true;
 }
 
 }  // namespace udapl::trace

@@ -24,7 +24,8 @@ class Refusal {
   Refusal& operator=(const Refusal&) = delete;
 
   // Used when the call is about to return `code`. Writes an error record, unless one was written
-  // already or the code alone says enough: programs find a free connection qualifier by trial.
+  // already, or programs make such calls on trial: to find a free connection qualifier, or where
+  // mark_expected() was called.
   void report(DAT_RETURN code) const noexcept;
 
   // ---- for trace points; without a Refusal in this thread they do nothing -----------------------
@@ -32,11 +33,13 @@ class Refusal {
   [[nodiscard]] static bool has_reason() noexcept;    // whether the call has one
   static void set_reason(const char* text) noexcept;  // the last one counts
   static void mark_shown() noexcept;                  // an error record was written as text
+  static void mark_expected() noexcept;               // the program only tries
 
  private:
   const char* const call_;
   Refusal* const outer_;
   bool shown_ = false;
+  bool expected_ = false;
   std::array<char, 512> reason_;
 };
 

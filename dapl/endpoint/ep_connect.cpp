@@ -27,7 +27,12 @@ Status illegal(const Ep& ep, EpInput input) noexcept {
 Status Ep::connect(const transport::ConnectRequest& request, ConnectKind kind) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), EpInput::kConnect);
-  if (change.verdict != EpVerdict::kProceed) return illegal(*this, EpInput::kConnect);
+  if (change.verdict != EpVerdict::kProceed) {
+    // The EP may have accepted the peer's request just before: see accept().
+    const bool by_peer = !connection_.target() && (is_connecting(state()) || is_connected(state()));
+    if (by_peer) trace::Refusal::mark_expected();
+    return illegal(*this, EpInput::kConnect);
+  }
   if (const Status status = check_ready(); !status.ok()) return status;
   const bool by_address = kind == ConnectKind::kByAddress;
   if (by_address && config_.comm.domain == 0)
@@ -86,7 +91,12 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
                   EpInput how, transport::PrivateData data) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), how);
-  if (change.verdict != EpVerdict::kProceed) return illegal(*this, how);
+  if (change.verdict != EpVerdict::kProceed) {
+    // Programs whose both sides connect with the EP that accepts, as MVAPICH2, find out by trial
+    // which of the two connections comes first.
+    if (connection_.target()) trace::Refusal::mark_expected();
+    return illegal(*this, how);
+  }
   if (const Status status = check_ready(); !status.ok()) return status;
   const std::optional<DAT_COUNT> read_out = reduced_read_out(config_, incoming);
   await_established(true);

@@ -195,4 +195,37 @@ BOOST_AUTO_TEST_CASE(what_is_no_news) {
   BOOST_TEST(captured.text().empty());
 }
 
+// Nor if both sides connect and accept with the same EP, as MVAPICH2 does: only the results tell
+// it which connection came first.
+BOOST_AUTO_TEST_CASE(crossing_connections_are_no_news) {
+  const Rig rig;
+  DAT_PSP_HANDLE psp = nullptr;
+  DAT_CONN_QUAL conn_qual = 0;
+  BOOST_REQUIRE_EQUAL(
+      dat_psp_create_any(rig.ia, &conn_qual, rig.requests, DAT_PSP_CONSUMER_FLAG, &psp),
+      DAT_SUCCESS);
+  const auto connect = [&](DAT_EP_HANDLE ep) {
+    return dat_ep_connect(ep, rig.attr.ia_address_ptr, conn_qual, DAT_TIMEOUT_INFINITE, 0, nullptr,
+                          DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
+  };
+  BOOST_REQUIRE_EQUAL(connect(rig.ep), DAT_SUCCESS);
+  DAT_EVENT event{};
+  DAT_COUNT more = 0;
+  BOOST_REQUIRE_EQUAL(dat_evd_wait(rig.requests, 10'000'000, 1, &event, &more), DAT_SUCCESS);
+  const DAT_CR_HANDLE cr = event.event_data.cr_arrival_event_data.cr_handle;
+  DAT_EP_HANDLE other = nullptr;
+  BOOST_REQUIRE_EQUAL(
+      dat_ep_create(rig.ia, rig.pz, rig.dto, rig.dto, rig.connection, nullptr, &other),
+      DAT_SUCCESS);
+  {
+    const StderrCapture captured;
+    BOOST_TEST(dat_cr_accept(cr, rig.ep, 0, nullptr) ==
+               (DAT_CLASS_ERROR | DAT_INVALID_STATE | DAT_INVALID_STATE_EP_ACTCONNPENDING));
+    BOOST_TEST(dat_cr_accept(cr, other, 0, nullptr) == DAT_SUCCESS);
+    BOOST_TEST(DAT_GET_TYPE(connect(other)) == static_cast<DAT_RETURN>(DAT_INVALID_STATE));
+    BOOST_TEST(captured.text().empty());
+  }
+  check_told("ep_connect", "connect in state ", [&] { return connect(rig.ep); });  // twice
+}
+
 BOOST_AUTO_TEST_SUITE_END()
