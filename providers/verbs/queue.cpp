@@ -159,16 +159,13 @@ void Queue::exchange(Handle fresh, const QpInit& init, Handle* former) {
   post_send_ = qp_->context->ops.post_send;
   post_recv_ = qp_->context->ops.post_recv;
   max_inline_ = shared_.adapter.max_inline();
-  max_binds_ = count(init.max_request, 1);
   request_cq_ = &cq_of(init.request_cq);
   recv_cq_ = &cq_of(init.recv_cq);
   request_regions_.forget();
   receive_regions_.forget();
   update_receives();
   prepare_requests();
-  const ScopedLock lock(binds_lock_);
-  binds_.clear();
-  next_bind_ = 0;
+  binds_.reset(count(init.max_request, 1));
 }
 
 // Destroying the ibv_qp waits for asynchronous events that are being handled; those take the lock.
@@ -176,7 +173,7 @@ void Queue::retire(Handle former, const QpInit& init) noexcept {
   if (former == nullptr) return;
   const std::uint32_t number = former->qp_num;
   // Windows outlive the QP, and must learn of flushed binds that were not dequeued.
-  if (has_binds()) cq_of(init.request_cq).scan();
+  if (binds_.any()) cq_of(init.request_cq).scan();
   memory_.qp_ends(*this);
   former.reset();
   detach(number, init);
@@ -213,7 +210,7 @@ bool Queue::change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexce
 void Queue::enter_error() noexcept {
   in_error_.store(true, std::memory_order_release);
   update_receives();
-  if (has_binds()) memory_.qp_fails(*this);
+  if (binds_.any()) memory_.qp_fails(*this);
   flush();
 }
 
@@ -267,7 +264,8 @@ ibv_wc_status Queue::meaning_of(std::uint64_t wr_id, ibv_wc_status status) const
 }
 
 void Queue::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
-  if (is_bind(wr_id)) bind_failed(wr_id);
+  if (is_bind(wr_id))
+    if (const std::uint64_t number = binds_.latest(wr_id); number != 0) memory_.bind_failed(number);
   if (wr_id == kMarker) lost_.store(false, std::memory_order_release);
   if (in_error_.load(std::memory_order_relaxed)) return;
   unsigned none = kNoFailure;

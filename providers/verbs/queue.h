@@ -5,20 +5,18 @@
 
 #include "common/annotations.h"
 #include "common/call.h"
-#include "common/spin_lock.h"
 #include "dapl/transport/qp.h"
 #include "providers/reactor/reactor.h"
 #include "providers/verbs/memory_table.h"
 #include "providers/verbs/mr.h"
+#include "providers/verbs/posted_binds.h"
 #include "providers/verbs/qp_shared.h"
 #include "providers/verbs/work_tag.h"
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace udapl::verbs {
 
@@ -180,10 +178,6 @@ class Queue {
     ibv_recv_wr receive;
     ibv_recv_wr* refused;
   };
-  struct PostedBind {
-    std::uint64_t wr_id;
-    std::uint64_t number;  // of MemoryTable::next_post()
-  };
 
   // queue_post.h
   [[nodiscard]] PreparedRequest* prepare_segment(Prepared& prepared, const DAT_LMR_TRIPLET& segment,
@@ -228,15 +222,6 @@ class Queue {
   DAT_RETURN post_bind_type1(std::uint64_t wr_id, const transport::BindRequest& bind,
                              transport::WorkFlags flags, Window& window,
                              std::uint32_t* key) noexcept UDAPL_REQUIRES(window.lock());
-  void remember_bind(std::uint64_t wr_id, std::uint64_t number) noexcept
-      UDAPL_EXCLUDES(binds_lock_);
-  void forget_last_bind() noexcept UDAPL_EXCLUDES(binds_lock_);
-  void bind_failed(std::uint64_t wr_id) noexcept UDAPL_EXCLUDES(binds_lock_);
-  // Whether there may be binds that have not completed.
-  [[nodiscard]] bool has_binds() noexcept UDAPL_EXCLUDES(binds_lock_) {
-    const ScopedLock lock(binds_lock_);
-    return !binds_.empty();
-  }
 
   // queue.cpp
   void attach(const ibv_qp& qp, const transport::QpInit& init);
@@ -258,7 +243,6 @@ class Queue {
   Prepared write_{};
   PreparedRequest read_{};
   PreparedReceive receive_{};             // under the core's receive lock
-  std::uint32_t max_binds_ = 0;           // requests that can be outstanding
   const bool own_receives_;               // no SRQ
   const bool extensions_;                 // the adapter has the InfiniBand extensions
   std::atomic<bool> in_error_{false};     // a posted receive must be pushed to be flushed
@@ -283,10 +267,7 @@ class Queue {
   std::atomic<bool> serves_reads_{true};    // the read depths of both sides are not 0
   std::atomic<std::uint64_t> unserved_{0};  // wr_id of the first Read that the peer does not serve
 
-  SpinLock binds_lock_;
-  std::vector<PostedBind> binds_ UDAPL_GUARDED_BY(binds_lock_);  // ring; empty until the first bind
-  std::size_t next_bind_ UDAPL_GUARDED_BY(binds_lock_) = 0;
-
+  PostedBinds binds_;
   Deferred reports_;
 };
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Queue: binds of memory windows of both types; tracking of outstanding and failed binds.
+// Queue: binds of memory windows of both types.
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/queue.h"
 #include "providers/verbs/trace_points.h"
-
-#include <algorithm>
-#include <new>
 
 namespace udapl::verbs {
 
@@ -39,29 +36,19 @@ DAT_RETURN Queue::post_bind(WorkId id, const transport::BindRequest& bind, WorkF
                             DAT_RMR_CONTEXT* context) noexcept {
   auto& window = static_cast<Window&>(*bind.window);
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
-  {
-    // The ring is allocated at the first bind, so that QPs without windows need no memory for it.
-    const ScopedLock lock(binds_lock_);
-    if (binds_.empty()) {
-      try {
-        binds_.resize(max_binds_);
-      } catch (const std::bad_alloc&) {
-        return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
-      }
-    }
-  }
+  if (!binds_.reserve()) return dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   const std::uint64_t wr_id = bind_wr_id(id, flags);
   std::uint32_t key = 0;
   const ScopedLock lock(window.lock());
   if (!window.prepare(*this)) return dat_error(DAT_INSUFFICIENT_RESOURCES);
   // Before the post, because another thread may poll its failure before this one continues.
   const std::uint64_t number = memory_.next_post();
-  remember_bind(wr_id, number);
+  binds_.add(wr_id, number);
   const DAT_RETURN posted = window.type2()
                                 ? post_bind_type2(wr_id, bind, flags, window, number, &key)
                                 : post_bind_type1(wr_id, bind, flags, window, &key);
   if (posted != DAT_SUCCESS) {
-    forget_last_bind();
+    binds_.remove_last();
     return posted;
   }
   const bool unbind = bind.range.segment_length == 0;
@@ -133,31 +120,6 @@ DAT_RETURN Queue::post_bind_type1(std::uint64_t wr_id, const transport::BindRequ
   if (error != 0) return point::refused("ibv_bind_mw", error);
   *key = window.key();
   return DAT_SUCCESS;
-}
-
-// At most max_binds_ are outstanding, so an overwritten entry belongs to a completed bind.
-void Queue::remember_bind(std::uint64_t wr_id, std::uint64_t number) noexcept {
-  const ScopedLock lock(binds_lock_);
-  binds_[next_bind_] = {wr_id, number};
-  next_bind_ = (next_bind_ + 1) % binds_.size();
-}
-
-void Queue::forget_last_bind() noexcept {
-  const ScopedLock lock(binds_lock_);
-  next_bind_ = (next_bind_ + binds_.size() - 1) % binds_.size();
-  binds_[next_bind_] = {};
-}
-
-// Entries of binds that succeeded stay until they are overwritten, and a wr_id is used again: the
-// latest bind with this wr_id is the one that failed.
-void Queue::bind_failed(std::uint64_t wr_id) noexcept {
-  std::uint64_t number = 0;
-  {
-    const ScopedLock lock(binds_lock_);
-    for (const PostedBind& bind : binds_)
-      if (bind.wr_id == wr_id) number = std::max(number, bind.number);
-  }
-  if (number != 0) memory_.bind_failed(number);
 }
 
 }  // namespace udapl::verbs
