@@ -146,11 +146,11 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
   if (&connection != cm_.get()) return;
   const trace::About about(shared_.init.context);
   // On iWARP the kernel has flushed the QP by now, which is no failure.
-  if (const std::optional<ibv_wc_status> failed = queue_.failed();
+  if (const std::optional<ibv_wc_status> failed = queue_.findings().failure();
       why == Loss::kEndedByPeer && connected() && failed.has_value() &&
       *failed != IBV_WC_WR_FLUSH_ERR)
     return handle_failure(*failed, Event::kPeerBroke);
-  const bool drained = queue_.drained();
+  const bool drained = queue_.findings().drained();
   if (why == Loss::kEndedByPeer && state_ == State::kDraining && drained)
     return apply(Event::kDrained);  // all requests had completed before the peer ended it
   if (!connected() || why == Loss::kEndedByPeer)
@@ -158,7 +158,7 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
   // The device has not given up yet, and now never will. The completions still look as if it had:
   // the oldest request fails because of the loss, the others are flushed. The marker is posted
   // behind the requests that are outstanding now.
-  queue_.set_lost(why == Loss::kPeerLost);
+  queue_.findings().set_lost(why == Loss::kPeerLost);
   report_.set_cause(transport::BreakReason::kTransportLost);
   apply(Event::kPeerLost);
   queue_.post_marker();

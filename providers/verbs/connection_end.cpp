@@ -161,7 +161,8 @@ void Connection::look_for_drain() noexcept {
   left -= cq->scan_for(number);
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
-  if (state_ != State::kDraining || queue_.drained()) return;  // drained: that is reported
+  if (state_ != State::kDraining || queue_.findings().drained())
+    return;  // drained: that is reported
   if (drain_is_stuck(left)) {
     UDAPL_TRACE(kNormal, "QP %p: no request completed for %u ms: the disconnect becomes abrupt",
                 static_cast<const void*>(&shared_.qp),
@@ -186,9 +187,9 @@ void Connection::handle_reports() noexcept {
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
   if (!connected()) return check_watermarks();
-  const std::optional<ibv_wc_status> failed = queue_.failed();
+  const std::optional<ibv_wc_status> failed = queue_.findings().failure();
   if (failed.has_value()) return handle_failure(*failed, Event::kBroken);
-  if (state_ == State::kDraining && queue_.drained()) return apply(Event::kDrained);
+  if (state_ == State::kDraining && queue_.findings().drained()) return apply(Event::kDrained);
   check_watermarks();
 }
 

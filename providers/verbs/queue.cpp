@@ -189,7 +189,7 @@ bool Queue::change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexce
     attr.max_dest_rd_atomic = depth(shared_.init.max_rdma_read_in, attr.max_dest_rd_atomic);
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
     attr.max_rd_atomic = depth(shared_.init.max_rdma_read_out, attr.max_rd_atomic);
-    serves_reads_.store(attr.max_rd_atomic != 0, std::memory_order_relaxed);
+    unserved_reads_.set_served(attr.max_rd_atomic != 0);
   }
   if ((mask & IBV_QP_MIN_RNR_TIMER) != 0)
     attr.min_rnr_timer = environment.rnr_timer.value_or(kRnrTimer);
@@ -233,11 +233,8 @@ void Queue::flush() noexcept {
 
 void Queue::clear() noexcept {
   marked_ = false;
-  drained_.store(false, std::memory_order_relaxed);
-  lost_.store(false, std::memory_order_relaxed);
-  serves_reads_.store(true, std::memory_order_relaxed);
-  unserved_.store(0, std::memory_order_relaxed);
-  failed_status_.store(kNoFailure, std::memory_order_relaxed);
+  findings_.clear();
+  unserved_reads_.clear();
 }
 
 // Posts an empty write behind the last request: when it completes, all earlier requests have
@@ -253,30 +250,16 @@ void Queue::post_marker() noexcept {
 }
 
 void Queue::on_marker() noexcept {
-  drained_.store(true, std::memory_order_release);
+  findings_.set_drained();
   reports_.post();
-}
-
-ibv_wc_status Queue::meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept {
-  const bool unserved = status != IBV_WC_WR_FLUSH_ERR && wr_id != kMarker &&
-                        wr_id == unserved_.load(std::memory_order_acquire);
-  return unserved ? IBV_WC_REM_OP_ERR : status;
 }
 
 void Queue::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
   if (is_bind(wr_id))
     if (const std::uint64_t number = binds_.latest(wr_id); number != 0) memory_.bind_failed(number);
-  if (wr_id == kMarker) lost_.store(false, std::memory_order_release);
+  if (wr_id == kMarker) findings_.set_lost(false);  // later requests do not report the loss
   if (in_error_.load(std::memory_order_relaxed)) return;
-  unsigned none = kNoFailure;
-  if (failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel))
-    reports_.post();
-}
-
-std::optional<ibv_wc_status> Queue::failed() const noexcept {
-  const unsigned status = failed_status_.load(std::memory_order_acquire);
-  if (status == kNoFailure) return std::nullopt;
-  return static_cast<ibv_wc_status>(status);
+  if (findings_.add_failure(status)) reports_.post();
 }
 
 // ---- watermarks --------------------------------------------------------------------------------

@@ -7,16 +7,16 @@
 #include "common/call.h"
 #include "dapl/transport/qp.h"
 #include "providers/reactor/reactor.h"
+#include "providers/verbs/findings.h"
 #include "providers/verbs/memory_table.h"
 #include "providers/verbs/mr.h"
 #include "providers/verbs/posted_binds.h"
 #include "providers/verbs/qp_shared.h"
-#include "providers/verbs/work_tag.h"
+#include "providers/verbs/unserved_reads.h"
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 namespace udapl::verbs {
 
@@ -110,8 +110,7 @@ class Queue {
   // ---- for Window ------------------------------------------------------------------------------
   // Whether requests are flushed, as far as is known before their completions are polled.
   [[nodiscard]] bool in_error() const noexcept {
-    return in_error_.load(std::memory_order_relaxed) ||
-           failed_status_.load(std::memory_order_relaxed) != kNoFailure;
+    return in_error_.load(std::memory_order_relaxed) || findings_.has_failure();
   }
   [[nodiscard]] int requests_held() const noexcept { return shared_.sink.requests_held(); }
   // For posts, which are under the core's request lock.
@@ -122,6 +121,8 @@ class Queue {
   [[nodiscard]] bool own_receives() const noexcept { return own_receives_; }  // no SRQ
   [[nodiscard]] Cq& request_cq() const noexcept { return *request_cq_; }
   [[nodiscard]] Cq& recv_cq() const noexcept { return *recv_cq_; }
+  // What posts and polls have found since the last clear().
+  [[nodiscard]] Findings& findings() noexcept { return findings_; }
   // A set-up begins: discards earlier findings.
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
   // Moves the ibv_qp to `state`, with the attributes that the two ends have agreed upon, the limits
@@ -129,9 +130,7 @@ class Queue {
   // that fails.
   [[nodiscard]] bool change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexcept
       UDAPL_REQUIRES(qp_locked);
-  void set_serves_reads(bool serves) noexcept {
-    serves_reads_.store(serves, std::memory_order_relaxed);
-  }
+  void set_serves_reads(bool serves) noexcept { unserved_reads_.set_served(serves); }
   // Everything that is posted, and will be, completes as flushed.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
   void leave_error() noexcept UDAPL_REQUIRES(qp_locked);
@@ -141,12 +140,6 @@ class Queue {
   // Posts the marker of a graceful disconnect behind the last request (docs/adr/0010).
   void post_marker() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool marked() const noexcept UDAPL_REQUIRES(qp_locked) { return marked_; }
-  [[nodiscard]] bool drained() const noexcept { return drained_.load(std::memory_order_acquire); }
-  // The connection is lost before the device gives up. `peer`: the peer is lost, which becomes the
-  // status of the oldest request.
-  void set_lost(bool peer) noexcept { lost_.store(peer, std::memory_order_release); }
-  // The first failure since clear().
-  [[nodiscard]] std::optional<ibv_wc_status> failed() const noexcept;
   // Returns which marks are exceeded; the soft mark is reported only once.
   struct Exceeded {
     bool soft;
@@ -160,12 +153,11 @@ class Queue {
   void on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept;
   // The status to report for a failure. Differs from the device's status for a Read that the peer
   // does not serve.
-  [[nodiscard]] ibv_wc_status meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept;
-  // Returns true, once, for the oldest of the requests that were outstanding when the peer was
-  // lost. Called for flushed requests, in order.
-  [[nodiscard]] bool takes_loss() noexcept {
-    return lost_.load(std::memory_order_acquire) && lost_.exchange(false);
+  [[nodiscard]] ibv_wc_status meaning_of(std::uint64_t wr_id, ibv_wc_status status) const noexcept {
+    return unserved_reads_.meaning_of(wr_id, status);
   }
+  // As Findings::take_loss().
+  [[nodiscard]] bool takes_loss() noexcept { return findings_.take_loss(); }
   // The marker (kMarker) has completed successfully.
   void on_marker() noexcept;
 
@@ -259,14 +251,8 @@ class Queue {
   int hard_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
   bool marked_ UDAPL_GUARDED_BY(qp_locked) = false;  // the marker is posted
 
-  // Findings of posts and polls, for Connection::handle_reports().
-  static constexpr unsigned kNoFailure = ~0U;
-  std::atomic<unsigned> failed_status_{kNoFailure};  // ibv_wc_status of the first failure
-  std::atomic<bool> drained_{false};                 // the marker has completed
-  std::atomic<bool> lost_{false};  // the peer is lost; the oldest request has not reported it yet
-  std::atomic<bool> serves_reads_{true};    // the read depths of both sides are not 0
-  std::atomic<std::uint64_t> unserved_{0};  // wr_id of the first Read that the peer does not serve
-
+  Findings findings_;
+  UnservedReads unserved_reads_;
   PostedBinds binds_;
   Deferred reports_;
 };

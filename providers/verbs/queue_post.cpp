@@ -178,7 +178,7 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
   if (checked.code != DAT_SUCCESS) [[unlikely]]
     return checked.code;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
-  if (!serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (!unserved_reads_.served()) [[unlikely]]
     return post_unserved(id, flags);
   ibv_send_wr request;
   request.wr_id = request_wr_id(id, flags);
@@ -195,8 +195,7 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
   return submit(request);
 }
 
-// If the read depth of either side is 0, a Read waits forever on some devices. This posts a Send
-// from invalid memory instead, which fails in its turn without reaching the peer.
+// Posts a Send from invalid memory, which fails in its turn without reaching the peer.
 DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
   constexpr std::uint32_t kNoKey = 0xffffffff;
   ibv_sge nowhere{.addr = 0, .length = 1, .lkey = kNoKey};
@@ -206,8 +205,7 @@ DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
   request.num_sge = 1;
   request.opcode = IBV_WR_SEND;
   request.send_flags = IBV_SEND_SIGNALED;
-  std::uint64_t none = 0;
-  unserved_.compare_exchange_strong(none, request.wr_id, std::memory_order_acq_rel);
+  unserved_reads_.add(request.wr_id);
   return submit(request);
 }
 
@@ -288,7 +286,7 @@ DAT_RETURN Queue::post_recv_slow_path(ibv_recv_wr& receive) noexcept {
   const DAT_RETURN checked = check(request_regions_, local, Use::kWrite);
   if (checked != DAT_SUCCESS) return checked;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
-  if (!serves_reads_.load(std::memory_order_relaxed)) return post_unserved(id, flags);
+  if (!unserved_reads_.served()) return post_unserved(id, flags);
   ibv_send_wr request{};
   request.wr_id = request_wr_id(id, flags);
   request.sg_list = to_sge(&local);

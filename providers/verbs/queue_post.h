@@ -88,7 +88,7 @@ static_assert(transport::kFence >> 2 == IBV_SEND_FENCE);
   const KnownRegion* const region = request_regions_.find(segment.lmr_context);
   // Verbs reads as many bytes as the segment holds, so `length` must be its full length.
   if (region == nullptr || length == 0 || length != segment.segment_length || !region->writable ||
-      !region->contains(segment) || !serves_reads_.load(std::memory_order_relaxed)) [[unlikely]]
+      !region->contains(segment) || !unserved_reads_.served()) [[unlikely]]
     return nullptr;
   return &read_;
 }
