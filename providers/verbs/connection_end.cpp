@@ -194,7 +194,7 @@ void Connection::handle_reports() noexcept {
 }
 
 void Connection::check_watermarks() noexcept {
-  const Queue::Exceeded exceeded = queue_.check_watermarks();
+  const Watermarks::Exceeded exceeded = queue_.check_watermarks();
   if (exceeded.soft) report_.post(SinkCall::kSoftWatermark);
   if (exceeded.hard && connected()) break_connection(BreakReason::kWatermark);
 }

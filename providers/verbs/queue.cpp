@@ -267,18 +267,13 @@ void Queue::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
 int Queue::held() const noexcept { return own_receives_ ? shared_.sink.receives_held() : 0; }
 
 void Queue::set_watermarks(int soft, int hard) noexcept {
-  soft_mark_ = soft;
-  hard_mark_ = hard;
-  watermarked_.store(soft >= 0 || hard >= 0, std::memory_order_relaxed);
+  watermarks_.set(soft, hard);
   update_receives();
   reports_.post();  // checks whether one is exceeded already
 }
 
-Queue::Exceeded Queue::check_watermarks() noexcept {
-  const int now = held();
-  const Exceeded exceeded{soft_mark_ >= 0 && now > soft_mark_, hard_mark_ >= 0 && now > hard_mark_};
-  if (exceeded.soft) soft_mark_ = -1;
-  watermarked_.store(soft_mark_ >= 0 || hard_mark_ >= 0, std::memory_order_relaxed);
+Watermarks::Exceeded Queue::check_watermarks() noexcept {
+  const Watermarks::Exceeded exceeded = watermarks_.check(held());
   update_receives();
   return exceeded;
 }

@@ -13,6 +13,7 @@
 #include "providers/verbs/posted_binds.h"
 #include "providers/verbs/qp_shared.h"
 #include "providers/verbs/unserved_reads.h"
+#include "providers/verbs/watermarks.h"
 
 #include <atomic>
 #include <cstdint>
@@ -140,12 +141,8 @@ class Queue {
   // Posts the marker of a graceful disconnect behind the last request (docs/adr/0010).
   void post_marker() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool marked() const noexcept UDAPL_REQUIRES(qp_locked) { return marked_; }
-  // Returns which marks are exceeded; the soft mark is reported only once.
-  struct Exceeded {
-    bool soft;
-    bool hard;
-  };
-  [[nodiscard]] Exceeded check_watermarks() noexcept UDAPL_REQUIRES(qp_locked);
+  // As Watermarks::check(), for the buffers that are held now.
+  [[nodiscard]] Watermarks::Exceeded check_watermarks() noexcept UDAPL_REQUIRES(qp_locked);
   void report() noexcept { reports_.post(); }
 
   // ---- for Cq: called by the polling thread, with any lock of the core held --------------------
@@ -218,12 +215,11 @@ class Queue {
   // queue.cpp
   void attach(const ibv_qp& qp, const transport::QpInit& init);
   void detach(std::uint32_t number, const transport::QpInit& init) noexcept;
-  // After in_error_ or watermarked_ has changed.
+  // After in_error_ or the watermarks have changed.
   void update_receives() noexcept { receive_regions_.block(special_receives()); }
   // Returns whether a posted receive needs more than to be given to the device.
   [[nodiscard]] bool special_receives() const noexcept {
-    return in_error_.load(std::memory_order_relaxed) ||
-           watermarked_.load(std::memory_order_relaxed) || !own_receives_;
+    return in_error_.load(std::memory_order_relaxed) || watermarks_.armed() || !own_receives_;
   }
 
   // Used by posts; changed only while nothing can be posted.
@@ -234,21 +230,19 @@ class Queue {
   Prepared send_{};  // under the core's request lock, like write_ and read_
   Prepared write_{};
   PreparedRequest read_{};
-  PreparedReceive receive_{};             // under the core's receive lock
-  const bool own_receives_;               // no SRQ
-  const bool extensions_;                 // the adapter has the InfiniBand extensions
-  std::atomic<bool> in_error_{false};     // a posted receive must be pushed to be flushed
-  std::atomic<bool> watermarked_{false};  // a mark is armed
-  QueueRegions request_regions_;          // under the core's request lock
-  QueueRegions receive_regions_;          // under the core's receive lock; all are writable
+  PreparedReceive receive_{};          // under the core's receive lock
+  const bool own_receives_;            // no SRQ
+  const bool extensions_;              // the adapter has the InfiniBand extensions
+  std::atomic<bool> in_error_{false};  // a posted receive must be pushed to be flushed
+  Watermarks watermarks_;
+  QueueRegions request_regions_;  // under the core's request lock
+  QueueRegions receive_regions_;  // under the core's receive lock; all are writable
   Cq* request_cq_ = nullptr;
   Cq* recv_cq_ = nullptr;
 
   QpShared& shared_;
   MemoryTable& memory_;
-  Handle handle_ UDAPL_GUARDED_BY(qp_locked);  // owns qp_
-  int soft_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
-  int hard_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
+  Handle handle_ UDAPL_GUARDED_BY(qp_locked);        // owns qp_
   bool marked_ UDAPL_GUARDED_BY(qp_locked) = false;  // the marker is posted
 
   Findings findings_;

@@ -260,7 +260,7 @@ DAT_RETURN Queue::post_recv_slow_path(ibv_recv_wr& receive) noexcept {
   if (code != DAT_SUCCESS) return code;
   if (in_error_.load(std::memory_order_acquire)) flush();
   // The core holds its lock of this queue, so a sink call must neither be made nor waited for here.
-  if (watermarked_.load(std::memory_order_relaxed)) reports_.post();
+  if (watermarks_.armed()) reports_.post();
   return DAT_SUCCESS;
 }
 
