@@ -27,9 +27,9 @@ bool same_queue(const QpInit& a, const QpInit& b) noexcept {
 
 Result<std::unique_ptr<transport::Qp>> Qp::create(Adapter& adapter, const QpInit& init) {
   auto qp = std::make_unique<Qp>(adapter, init);
-  Result<Queue::Handle> made = qp->queue_.make(init);
+  Result<QpHandle> made = create_qp(adapter, *qp, init);
   if (!made.ok()) return made.status();
-  Queue::Handle none;
+  QpHandle none;
   {
     const QpGuard guard(qp->lock_);
     qp->queue_.exchange(*std::move(made), init, &none);
@@ -44,7 +44,7 @@ Qp::Qp(Adapter& adapter, const QpInit& init)
 
 Qp::~Qp() {
   connection_.disconnect(transport::DisconnectMode::kAbrupt);
-  Queue::Handle last;
+  QpHandle last;
   QpInit init;
   {
     const QpGuard guard(lock_);
@@ -74,9 +74,9 @@ Status Qp::modify(const QpInit& init) {
                   "%d receives are posted, and verbs would lose them", queue_.held());
     return failure(DAT_INVALID_STATE);
   }
-  Result<Queue::Handle> fresh = queue_.make(init);
+  Result<QpHandle> fresh = create_qp(shared_.adapter, *this, init);
   if (!fresh.ok()) return fresh.status();
-  Queue::Handle former;
+  QpHandle former;
   {
     const QpGuard guard(lock_);
     queue_.exchange(*std::move(fresh), init, &former);
@@ -93,10 +93,10 @@ Status Qp::reset() {
     if (!connection_.may_reset()) return failure(DAT_INVALID_STATE);
     init = shared_.init;
   }
-  Result<Queue::Handle> fresh = queue_.make(init);
+  Result<QpHandle> fresh = create_qp(shared_.adapter, *this, init);
   if (!fresh.ok()) return fresh.status();
   connection_.drain_calls();
-  Queue::Handle former;
+  QpHandle former;
   {
     const QpGuard guard(lock_);
     connection_.stop_timer();

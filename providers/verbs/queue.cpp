@@ -4,7 +4,6 @@
 #include "providers/verbs/queue.h"
 
 #include "common/errno_text.h"
-#include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "common/tracing/trace_limit.h"
 #include "providers/verbs/adapter.h"
@@ -24,10 +23,6 @@ using transport::QpInit;
 
 namespace {
 
-// For internal requests: invalidations before binds, the marker of a graceful disconnect.
-constexpr int kSpareRequests = 16;
-// Index in the partition table, used until the connection manager knows the partition.
-constexpr std::uint16_t kFirstPkey = 0;
 // 0.64 ms, as OpenFabrics requests on InfiniBand; rdma_cm's own value 0 means 0.65 s.
 constexpr std::uint8_t kRnrTimer = 12;
 
@@ -52,29 +47,7 @@ bool solicited_only(const Adapter& adapter, const QpInit& init) noexcept {
   return init.solicited_only && adapter.device().wakes_for_solicited();
 }
 
-std::uint32_t count(int number, int at_least) noexcept {
-  return static_cast<std::uint32_t>(std::max(number, at_least));
-}
-
-// If a device has less room for inline data than requested, it refuses the QP without reporting how
-// much it has; so this retries with less.
-Queue::Handle create_with_inline(Adapter& adapter, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
-  constexpr std::uint32_t kMinInline = 16;
-  for (std::uint32_t bytes = adapter.max_inline();; bytes = bytes > kMinInline ? bytes / 2 : 0) {
-    ibv_qp_init_attr attr = wanted;
-    attr.cap.max_inline_data = bytes;
-    Queue::Handle queue(point::made("ibv_create_qp", ::ibv_create_qp(pd, &attr)));
-    if (queue != nullptr) adapter.fewer_inline(bytes);
-    if (queue != nullptr || errno != EINVAL || bytes == 0) return queue;
-  }
-}
-
 }  // namespace
-
-void Queue::DestroyQp::operator()(ibv_qp* qp) const noexcept {
-  const int error = ::ibv_destroy_qp(qp);
-  if (error != 0) UDAPL_TRACE(kError, "ibv_destroy_qp: %s", ErrnoText(error).c_str());
-}
 
 Queue::Queue(QpShared& shared, const QpInit& init, const Call& report)
     : own_receives_(init.srq == nullptr),
@@ -86,50 +59,6 @@ Queue::Queue(QpShared& shared, const QpInit& init, const Call& report)
       reports_(shared.adapter.reactor(), report) {}
 
 // ---- the verbs QP ------------------------------------------------------------------------------
-
-Result<Queue::Handle> Queue::make(const QpInit& init) {
-  const Device& device = shared_.adapter.device();
-  const ibv_device_attr& limits = device.attr.orig_attr;
-  ibv_qp_init_attr attr{};
-  attr.qp_context = &shared_.qp;
-  attr.send_cq = cq_of(init.request_cq).get();
-  attr.recv_cq = cq_of(init.recv_cq).get();
-  attr.srq = init.srq != nullptr ? static_cast<Srq*>(init.srq)->get() : nullptr;
-  attr.qp_type = IBV_QPT_RC;
-  attr.cap.max_send_wr = static_cast<std::uint32_t>(
-      std::max(std::min(init.max_request + kSpareRequests, limits.max_qp_wr), init.max_request));
-  attr.cap.max_send_sge = count(init.max_request_segments, 1);
-  attr.cap.max_recv_wr = init.srq != nullptr ? 0 : count(init.max_recv, 1);
-  attr.cap.max_recv_sge = init.srq != nullptr ? 0 : count(init.max_recv_segments, 1);
-  Handle queue = create_with_inline(shared_.adapter, static_cast<Pd*>(init.pd)->get(), attr);
-  if (queue == nullptr) {
-    const int error = errno;
-    const Status status = status_of(error, DAT_RESOURCE_TEP);
-    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error,
-                        "ibv_create_qp with %d requests of %d segments, %d receives of %d",
-                        init.max_request, init.max_request_segments, init.max_recv,
-                        init.max_recv_segments);
-    return status;
-  }
-
-  ibv_qp_attr state{};
-  state.qp_state = IBV_QPS_INIT;
-  state.pkey_index = kFirstPkey;
-  state.port_num = device.port;
-  state.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  if (device.has_atomics()) state.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-  if (limits.max_mw > 0) state.qp_access_flags |= IBV_ACCESS_MW_BIND;
-  constexpr int kMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-  const int error =
-      point::ended("ibv_modify_qp", "INIT", ::ibv_modify_qp(queue.get(), &state, kMask));
-  if (error != 0) {
-    const Status status = status_of(error, DAT_RESOURCE_TEP);
-    UDAPL_EXPLAIN_ERRNO(kError, status.code(), error, "ibv_modify_qp to INIT, port %d",
-                        device.port);
-    return status;
-  }
-  return queue;
-}
 
 void Queue::attach(const ibv_qp& qp, const QpInit& init) {
   Cq& request_cq = cq_of(init.request_cq);
@@ -151,7 +80,7 @@ void Queue::detach(std::uint32_t number, const QpInit& init) noexcept {
   cq_of(init.recv_cq).detach(number, Cq::Role::kReceive, solicited_only(shared_.adapter, init));
 }
 
-void Queue::exchange(Handle fresh, const QpInit& init, Handle* former) {
+void Queue::exchange(QpHandle fresh, const QpInit& init, QpHandle* former) {
   attach(*fresh, init);
   *former = std::exchange(handle_, std::move(fresh));
   shared_.init = init;
@@ -165,11 +94,11 @@ void Queue::exchange(Handle fresh, const QpInit& init, Handle* former) {
   receive_regions_.forget();
   update_receives();
   prepare_requests();
-  binds_.reset(count(init.max_request, 1));
+  binds_.reset(static_cast<std::uint32_t>(std::max(init.max_request, 1)));
 }
 
 // Destroying the ibv_qp waits for asynchronous events that are being handled; those take the lock.
-void Queue::retire(Handle former, const QpInit& init) noexcept {
+void Queue::retire(QpHandle former, const QpInit& init) noexcept {
   if (former == nullptr) return;
   const std::uint32_t number = former->qp_num;
   // Windows outlive the QP, and must learn of flushed binds that were not dequeued.
@@ -182,7 +111,7 @@ void Queue::retire(Handle former, const QpInit& init) noexcept {
 bool Queue::change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexcept {
   const Environment& environment = shared_.adapter.environment();
   if (state == IBV_QPS_INIT) {
-    if (attr.pkey_index == kFirstPkey) return true;
+    if (attr.pkey_index == kInitialPkey) return true;
     mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX;  // everything else stays as it is
   }
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0)

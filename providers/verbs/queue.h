@@ -11,6 +11,7 @@
 #include "providers/verbs/memory_table.h"
 #include "providers/verbs/mr.h"
 #include "providers/verbs/posted_binds.h"
+#include "providers/verbs/qp_handle.h"
 #include "providers/verbs/qp_shared.h"
 #include "providers/verbs/unserved_reads.h"
 #include "providers/verbs/watermarks.h"
@@ -34,11 +35,6 @@ class Cq;
 // resources, states of the ibv_qp, reports.
 class Queue {
  public:
-  struct DestroyQp {
-    void operator()(ibv_qp* qp) const noexcept;
-  };
-  using Handle = std::unique_ptr<ibv_qp, DestroyQp>;
-
   // `report`: Connection::handle_reports. Throws std::bad_alloc.
   Queue(QpShared& shared, const transport::QpInit& init, const Call& report);
   ~Queue() = default;  // REQUIRES: close()
@@ -92,17 +88,15 @@ class Queue {
                             DAT_COUNT count) noexcept;
 
   // ---- for the Qp ------------------------------------------------------------------------------
-  // Creates an ibv_qp in state INIT, so that receives can be posted.
-  [[nodiscard]] Result<Handle> make(const transport::QpInit& init) UDAPL_EXCLUDES(qp_locked);
   // Switches to `fresh` and returns the former ibv_qp in *former; retire it without the lock.
   // Throws std::bad_alloc, in which case nothing has changed.
-  void exchange(Handle fresh, const transport::QpInit& init, Handle* former)
+  void exchange(QpHandle fresh, const transport::QpInit& init, QpHandle* former)
       UDAPL_REQUIRES(qp_locked);
   // Returns the last ibv_qp; the caller retires it.
-  [[nodiscard]] Handle take() noexcept UDAPL_REQUIRES(qp_locked) { return std::move(handle_); }
+  [[nodiscard]] QpHandle take() noexcept UDAPL_REQUIRES(qp_locked) { return std::move(handle_); }
   // Destroys `former` (may be null). Afterwards none of its completions and asynchronous events
   // reach this queue.
-  void retire(Handle former, const transport::QpInit& init) noexcept UDAPL_EXCLUDES(qp_locked);
+  void retire(QpHandle former, const transport::QpInit& init) noexcept UDAPL_EXCLUDES(qp_locked);
   // Waits for a report that is handled in another thread. Call it with no lock held.
   void close() noexcept { reports_.close(); }
   void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked);
@@ -242,7 +236,7 @@ class Queue {
 
   QpShared& shared_;
   MemoryTable& memory_;
-  Handle handle_ UDAPL_GUARDED_BY(qp_locked);        // owns qp_
+  QpHandle handle_ UDAPL_GUARDED_BY(qp_locked);      // owns qp_
   bool marked_ UDAPL_GUARDED_BY(qp_locked) = false;  // the marker is posted
 
   Findings findings_;
