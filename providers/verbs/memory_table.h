@@ -6,6 +6,7 @@
 #include "dapl/transport/mr.h"
 #include "providers/verbs/by_key.h"
 #include "providers/verbs/mr.h"
+#include "providers/verbs/queue_regions.h"
 #include "providers/verbs/region_cache.h"
 
 #include <infiniband/verbs.h>
@@ -19,22 +20,7 @@
 
 namespace udapl::verbs {
 
-class MemoryTable;
 class Queue;
-
-// The cache of a queue, registered with the table during its lifetime.
-class QueueRegions final : public RegionCache {
- public:
-  explicit QueueRegions(MemoryTable& table) noexcept;
-  ~QueueRegions();
-  QueueRegions(const QueueRegions&) = delete;
-  QueueRegions& operator=(const QueueRegions&) = delete;
-
- private:
-  friend class MemoryTable;
-  MemoryTable& table_;
-  boost::intrusive::list_member_hook<> hook_;
-};
 
 // The windows of an adapter, and its registrations by local key. Thread-safe. Its lock is acquired
 // after those of the windows, and is not held while a function of a window runs. Owned by the
@@ -101,11 +87,5 @@ class MemoryTable {
                         QueueRegions, boost::intrusive::list_member_hook<>, &QueueRegions::hook_>>;
   Caches caches_ UDAPL_GUARDED_BY(lock_);
 };
-
-inline QueueRegions::QueueRegions(MemoryTable& table) noexcept : table_(table) {
-  table_.add(*this);
-}
-
-inline QueueRegions::~QueueRegions() { table_.remove(*this); }
 
 }  // namespace udapl::verbs

@@ -90,8 +90,8 @@ void Queue::exchange(QpHandle fresh, const QpInit& init, QpHandle* former) {
   max_inline_ = shared_.adapter.max_inline();
   request_cq_ = &cq_of(init.request_cq);
   recv_cq_ = &cq_of(init.recv_cq);
-  request_regions_.forget();
-  receive_regions_.forget();
+  request_regions_.reset(qp_->pd);
+  receive_regions_.reset(qp_->pd);
   update_receives();
   prepare_requests();
   binds_.reset(static_cast<std::uint32_t>(std::max(init.max_request, 1)));

@@ -13,6 +13,7 @@
 #include "providers/verbs/posted_binds.h"
 #include "providers/verbs/qp_handle.h"
 #include "providers/verbs/qp_shared.h"
+#include "providers/verbs/queue_regions.h"
 #include "providers/verbs/unserved_reads.h"
 #include "providers/verbs/watermarks.h"
 
@@ -173,13 +174,6 @@ class Queue {
   DAT_RETURN submit(ibv_send_wr& request) noexcept;
   DAT_RETURN submit(ibv_recv_wr& receive) noexcept;
   void prepare_requests() noexcept;
-  // What the device does with a segment. As with the packaged library, a segment of a receive may
-  // reach beyond its LMR: the device reports a message that does.
-  enum class Use : std::uint8_t { kRead, kWrite, kReceive };
-  // Checks whether the segment may be given to the device. REQUIRES: its length is not 0.
-  DAT_RETURN check(RegionCache& known, const DAT_LMR_TRIPLET& segment, Use use) noexcept;
-  [[gnu::noinline]] DAT_RETURN check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
-                                              Use use) noexcept;
   // The result of checking the segments of a request: the first error, otherwise their total
   // length.
   struct CheckedList {
@@ -187,7 +181,7 @@ class Queue {
     bool has_empty = false;
     std::uint64_t total = 0;
   };
-  CheckedList check_all(const DAT_LMR_TRIPLET* list, DAT_COUNT count, Use use) noexcept;
+  CheckedList check_all(const DAT_LMR_TRIPLET* list, DAT_COUNT count, SegmentUse use) noexcept;
   void expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept;
   void expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept;
   DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,

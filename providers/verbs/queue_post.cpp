@@ -68,36 +68,9 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
                            region->length - segment.segment_length + 1, forgotten);
 }
 
-// Without this check, the device would report the error only when it executes the request, in some
-// cases with a meaningless status, and inline data would be copied whatever its registration.
-[[gnu::always_inline]] inline DAT_RETURN Queue::check(RegionCache& known,
-                                                      const DAT_LMR_TRIPLET& segment,
-                                                      Use use) noexcept {
-  const KnownRegion* const cached = known.find(segment.lmr_context);
-  if (cached != nullptr && cached->contains(segment) && (use == Use::kRead || cached->writable))
-      [[likely]]
-    return DAT_SUCCESS;
-  return check_in_table(known, segment, use);
-}
-
-DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segment,
-                                 Use use) noexcept {
-  const std::uint64_t forgotten = known.forgotten();
-  // In the order of docs/semantics.md#local-memory.
-  const std::optional<MemoryTable::Region> region = memory_.find(segment.lmr_context);
-  if (!region.has_value()) return dat_error(DAT_PRIVILEGES_VIOLATION);
-  if (region->pd != qp_->pd) return dat_error(DAT_PROTECTION_VIOLATION);
-  const bool inside =
-      use == Use::kReceive ? region->contains_start_of(segment) : region->contains(segment);
-  if (!inside) return dat_error(DAT_INVALID_PARAMETER);
-  if (use != Use::kRead && !region->writable) return dat_error(DAT_PRIVILEGES_VIOLATION);
-  known.remember(*region, forgotten);
-  return DAT_SUCCESS;
-}
-
 [[gnu::always_inline]] inline Queue::CheckedList Queue::check_all(const DAT_LMR_TRIPLET* list,
                                                                   DAT_COUNT count,
-                                                                  Use use) noexcept {
+                                                                  SegmentUse use) noexcept {
   CheckedList checked;
   for (DAT_COUNT i = 0; i < count; ++i) {
     if (list[i].segment_length == 0) [[unlikely]] {
@@ -105,7 +78,7 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
       continue;
     }
     checked.total += list[i].segment_length;
-    checked.code = check(request_regions_, list[i], use);
+    checked.code = request_regions_.check(list[i], use);
     if (checked.code != DAT_SUCCESS) [[unlikely]]
       break;
   }
@@ -119,7 +92,7 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
                                                              const DAT_LMR_TRIPLET* list,
                                                              DAT_COUNT count,
                                                              WorkFlags flags) noexcept {
-  const CheckedList checked = check_all(list, count, Use::kRead);
+  const CheckedList checked = check_all(list, count, SegmentUse::kRead);
   if (checked.code != DAT_SUCCESS) [[unlikely]]
     return checked.code;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
@@ -174,7 +147,7 @@ DAT_RETURN Queue::check_in_table(RegionCache& known, const DAT_LMR_TRIPLET& segm
                                                                DAT_COUNT count,
                                                                const DAT_RMR_TRIPLET& remote,
                                                                WorkFlags flags) noexcept {
-  const CheckedList checked = check_all(list, count, Use::kWrite);
+  const CheckedList checked = check_all(list, count, SegmentUse::kWrite);
   if (checked.code != DAT_SUCCESS) [[unlikely]]
     return checked.code;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
@@ -224,7 +197,7 @@ DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
       special = true;
       continue;
     }
-    const DAT_RETURN checked = check(receive_regions_, list[i], Use::kReceive);
+    const DAT_RETURN checked = receive_regions_.check(list[i], SegmentUse::kReceive);
     if (checked != DAT_SUCCESS) [[unlikely]]
       return checked;
   }
@@ -283,7 +256,7 @@ DAT_RETURN Queue::post_recv_slow_path(ibv_recv_wr& receive) noexcept {
   if (local.segment_length != sizeof(std::uint64_t) ||
       remote.virtual_address % sizeof(std::uint64_t) != 0)
     return dat_error(DAT_INVALID_PARAMETER);
-  const DAT_RETURN checked = check(request_regions_, local, Use::kWrite);
+  const DAT_RETURN checked = request_regions_.check(local, SegmentUse::kWrite);
   if (checked != DAT_SUCCESS) return checked;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   if (!unserved_reads_.served()) return post_unserved(id, flags);
