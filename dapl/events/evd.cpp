@@ -83,19 +83,14 @@ Status Evd::check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept 
   return Status();
 }
 
-int& Evd::attached(StreamKind kind, CompletionMode mode) noexcept {
-  StreamCounts& counts = kind == StreamKind::kRecv ? recv_streams_ : request_streams_;
-  return counts[static_cast<std::size_t>(mode)];
-}
-
 void Evd::attach_stream(StreamKind kind, CompletionMode mode) noexcept {
   const ScopedLock lock(notify_lock_);
-  ++attached(kind, mode);
+  streams_.count(kind, mode, 1);
 }
 
 void Evd::detach_stream(StreamKind kind, CompletionMode mode) noexcept {
   const ScopedLock lock(notify_lock_);
-  --attached(kind, mode);
+  streams_.count(kind, mode, -1);
 }
 
 DAT_EVD_STATE Evd::state() const noexcept {
@@ -103,16 +98,7 @@ DAT_EVD_STATE Evd::state() const noexcept {
   unsigned state =
       enabled_.load(std::memory_order_relaxed) ? DAT_EVD_STATE_ENABLED : DAT_EVD_STATE_DISABLED;
   state |= waitable_ ? DAT_EVD_STATE_WAITABLE : DAT_EVD_STATE_UNWAITABLE;
-  return static_cast<DAT_EVD_STATE>(state | static_cast<unsigned>(configuration()));
-}
-
-DAT_EVD_STATE Evd::configuration() const noexcept {
-  constexpr auto kUnsignalled = static_cast<std::size_t>(CompletionMode::kUnsignalled);
-  constexpr auto kSolicited = static_cast<std::size_t>(CompletionMode::kSolicited);
-  if (recv_streams_[kUnsignalled] + request_streams_[kUnsignalled] > 0)
-    return DAT_EVD_STATE_CONFIG_NOTIFY;
-  if (recv_streams_[kSolicited] > 0) return DAT_EVD_STATE_CONFIG_SOLICITED;
-  return DAT_EVD_STATE_CONFIG_THRESHOLD;
+  return static_cast<DAT_EVD_STATE>(state | static_cast<unsigned>(streams_.configuration()));
 }
 
 // ---- events in ---------------------------------------------------------------------------------

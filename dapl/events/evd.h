@@ -6,15 +6,14 @@
 #include "common/mutex.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
-#include "dapl/events/completion_mode.h"
 #include "dapl/events/completion_stash.h"
+#include "dapl/events/completion_streams.h"
 #include "dapl/events/event_ring.h"
 #include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
 #include "dapl/transport/cq.h"
 #include "dapl/transport/sink.h"
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -41,7 +40,7 @@ class Evd : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_EVD;
 
-  enum class StreamKind { kRecv, kRequest };
+  using StreamKind = CompletionStreams::Kind;
   // The result of a step of dequeue() or try_dequeue().
   enum class Dequeued { kEvent, kNothing, kSpecial };
 
@@ -63,10 +62,8 @@ class Evd : public ObjectHeader {
   // Checks whether the EVD accepts the stream `flag`; INVALID_HANDLE with `subtype` if not.
   [[nodiscard]] Status check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept;
 
-  // A completion stream of that mode starts or stops feeding the EVD. Each
-  // completion notifies according to its own stream, so streams of all modes can be mixed; one
-  // UNSIGNALLED or SOLICITED stream is enough for dat_evd_wait to refuse a threshold above 1. Each
-  // attach_stream is paired with one detach_stream with the same arguments.
+  // A completion stream of that mode starts or stops feeding the EVD. Each attach_stream is paired
+  // with one detach_stream with the same arguments.
   void attach_stream(StreamKind kind, CompletionMode mode) noexcept UDAPL_EXCLUDES(notify_lock_);
   void detach_stream(StreamKind kind, CompletionMode mode) noexcept UDAPL_EXCLUDES(notify_lock_);
   // `change`: the number of connection streams (EPs) that start to feed the EVD; negative if they
@@ -169,7 +166,6 @@ class Evd : public ObjectHeader {
     void on_overflow() noexcept override;
     Evd& evd;
   };
-  using StreamCounts = std::array<int, kCompletionModes>;  // by mode
 
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
@@ -226,9 +222,6 @@ class Evd : public ObjectHeader {
       UDAPL_EXCLUDES(ring_lock_);
   // An upper bound of the events queued now: completions that make no event may be counted.
   [[nodiscard]] std::size_t count_all() noexcept UDAPL_EXCLUDES(cq_->lock);
-  [[nodiscard]] int& attached(StreamKind kind, CompletionMode mode) noexcept
-      UDAPL_REQUIRES(notify_lock_);
-  [[nodiscard]] DAT_EVD_STATE configuration() const noexcept UDAPL_REQUIRES(notify_lock_);
 
   // Called after a notification event was queued: wakes the waiter or triggers the CNO.
   Upcall notify() noexcept UDAPL_EXCLUDES(notify_lock_);
@@ -267,8 +260,7 @@ class Evd : public ObjectHeader {
 
   mutable Mutex notify_lock_;
   Use<Cno> cno_ UDAPL_GUARDED_BY(notify_lock_);
-  StreamCounts recv_streams_ UDAPL_GUARDED_BY(notify_lock_){};
-  StreamCounts request_streams_ UDAPL_GUARDED_BY(notify_lock_){};
+  CompletionStreams streams_ UDAPL_GUARDED_BY(notify_lock_);
   bool waitable_ UDAPL_GUARDED_BY(notify_lock_) = true;
   bool must_return_ UDAPL_GUARDED_BY(notify_lock_) = false;  // the waiter has to return
   bool aborted_ UDAPL_GUARDED_BY(notify_lock_) = false;

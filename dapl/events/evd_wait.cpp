@@ -60,7 +60,7 @@ Status Evd::claim_waiter(std::size_t threshold) noexcept {
   if (lost_completions_)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_NO_SUBTYPE, "EVD %p has lost completions",
                  static_cast<void*>(this));
-  const DAT_EVD_STATE mode = configuration();
+  const DAT_EVD_STATE mode = streams_.configuration();
   if (threshold > 1 && mode != DAT_EVD_STATE_CONFIG_THRESHOLD)
     UDAPL_REFUSE(DAT_INVALID_STATE,
                  mode == DAT_EVD_STATE_CONFIG_NOTIFY ? DAT_INVALID_STATE_EVD_CONFIG_NOTIFY
