@@ -9,6 +9,7 @@
 #include "dapl/events/completion_stash.h"
 #include "dapl/events/completion_streams.h"
 #include "dapl/events/event_ring.h"
+#include "dapl/events/held_completions.h"
 #include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
 #include "dapl/transport/cq.h"
@@ -18,7 +19,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <vector>
 
 namespace udapl::dapl {
 
@@ -197,10 +197,9 @@ class Evd : public ObjectHeader {
   // Called for merged EVDs before the ring and the stash are read: moves held completions whose
   // ESTABLISHED has been queued to the ring, and early ones from the stash to held_.
   void hold_until_established() noexcept UDAPL_REQUIRES(cq_->lock);
-  void release_held() noexcept UDAPL_REQUIRES(cq_->lock);
   void reserve_early(std::size_t qlen) UDAPL_EXCLUDES(cq_->lock);
-  [[nodiscard]] bool is_early(const transport::Completion& completion) const noexcept
-      UDAPL_REQUIRES(cq_->lock);
+  // Whether the EP of the completion is connecting, and reports that here.
+  [[nodiscard]] bool awaits_established(const transport::Completion& completion) const noexcept;
   // Moves completions to the ring until it holds `count` events, is full, or none is left.
   void move_to_ring(std::size_t count) noexcept UDAPL_REQUIRES(cq_->lock);
   // Moves one completion, if it makes an event. REQUIRES: the ring has room.
@@ -250,8 +249,8 @@ class Evd : public ObjectHeader {
   std::atomic<DAT_COUNT> qlen_;
 
   CompletionStash stash_ UDAPL_GUARDED_BY(cq_->lock);
-  // Completions of EPs whose ESTABLISHED is not queued yet. Has room for the whole CQ.
-  std::vector<transport::Completion> held_ UDAPL_GUARDED_BY(cq_->lock);
+  // Of a merged EVD. Has room for the whole CQ.
+  HeldCompletions held_ UDAPL_GUARDED_BY(cq_->lock);
 
   SpinLock ring_lock_;
   EventRing ring_;                                         // its size may be read without the lock

@@ -18,36 +18,26 @@ void Evd::reserve_early(std::size_t qlen) {
   held_.reserve(qlen + CompletionStash::kSize);
 }
 
-// A completion is also early if older completions of its EP are still held.
-bool Evd::is_early(const transport::Completion& completion) const noexcept {
+bool Evd::awaits_established(const transport::Completion& completion) const noexcept {
   const void* const ep = ep_of(completion);
-  return (ep != nullptr && static_cast<const EpQueues*>(ep)->awaits_established_on(*this)) ||
-         std::any_of(held_.begin(), held_.end(),
-                     [&](const transport::Completion& older) { return ep_of(older) == ep; });
-}
-
-void Evd::release_held() noexcept {
-  const ScopedLock lock(ring_lock_);
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < held_.size(); ++i) {
-    const transport::Completion completion = held_[i];
-    const void* const ep = ep_of(completion);
-    const bool behind =
-        std::any_of(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(kept),
-                    [&](const transport::Completion& older) { return ep_of(older) == ep; });
-    if (behind || ring_.full() || static_cast<const EpQueues*>(ep)->awaits_established_on(*this))
-      held_[kept++] = completion;
-    else
-      move_to_ring(completion);
-  }
-  held_.resize(kept);
+  return ep != nullptr && static_cast<const EpQueues*>(ep)->awaits_established_on(*this);
 }
 
 void Evd::hold_until_established() noexcept {
-  if (!held_.empty()) release_held();
+  if (!held_.empty()) {
+    const auto to_ring = [&](const transport::Completion& completion)
+                             UDAPL_REQUIRES(cq_->lock, ring_lock_) {
+                               if (ring_.full() || awaits_established(completion)) return false;
+                               move_to_ring(completion);
+                               return true;
+                             };
+    const ScopedLock lock(ring_lock_);
+    held_.release(to_ring);
+  }
   stash_.remove_if([&](const transport::Completion& completion) UDAPL_REQUIRES(cq_->lock) {
-    if (held_.size() == held_.capacity() || !is_early(completion)) return false;
-    held_.push_back(completion);
+    const bool early = awaits_established(completion) || held_.has_any_of(ep_of(completion));
+    if (!early || held_.full()) return false;
+    held_.hold(completion);
     return true;
   });
 }
@@ -190,7 +180,7 @@ void Evd::forget(const EpQueues& ep) noexcept {
     return true;
   };
   stash_.remove_if(drop);
-  std::erase_if(held_, drop);
+  held_.remove_if(drop);
 }
 
 std::size_t Evd::count_all() noexcept {
