@@ -27,6 +27,10 @@ constexpr int kRetries = 4;
 // If the Request was lost: after 5 ms, 10 ms and so on, without a time limit eight times.
 constexpr int kLossesWithoutLimit = 8;
 constexpr auto kLongestPause = std::chrono::seconds(1);
+// If there is a time limit, TCP repeats a SYN twice and gives up, after 3 or 7 s in all; then comes
+// another attempt. TCP alone would double its pauses, up to a minute, and find a host that has
+// returned that much later.
+constexpr int kSynRetries = 2;
 // A peer that does not know the revision ends the connection at once. A listener to which no
 // Request comes drops the connection later: ours after 250 ms or more.
 constexpr auto kAtOnce = std::chrono::milliseconds(200);
@@ -128,6 +132,7 @@ Status TcpHandshake::begin_attempt() noexcept {
   UnsharedFd fd = make_socket(local_);
   int error = fd.valid() ? 0 : errno;
   if (error == 0) {
+    if (limited_) ::setsockopt(fd.get(), IPPROTO_TCP, TCP_SYNCNT, &kSynRetries, sizeof kSynRetries);
     error = begin_connect(fd, remote_);
     try {
       stream_ = std::make_unique<TcpStream>(reactor_, std::move(fd), endpoints_);

@@ -278,6 +278,23 @@ BOOST_AUTO_TEST_CASE(host_that_was_given_up_is_tried_again) {
   BOOST_TEST(active.outcomes() == 0);
 }
 
+// A host that is away for 7.2 s. TCP's own pauses double: it would try again after 11 or 15 s,
+// depending on the kernel.
+BOOST_AUTO_TEST_CASE(host_that_returns_is_found_before_the_time_limit) {
+  RawSocket away;
+  const auto place = away.listen(0);
+  RawSocket first;  // fills the backlog, so that further SYNs are dropped
+  BOOST_REQUIRE(first.connect(place));
+  FakeQp active;
+  start(active, request(place.port(), {}, 10'500'000));
+  std::this_thread::sleep_for(7200ms);
+  away.accept().close();
+  RawSocket peer = away.accept();
+  BOOST_REQUIRE(peer.valid());
+  BOOST_TEST(peer.receive(24).size() == 24U);
+  BOOST_TEST(active.outcomes() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(peer_that_never_answers_times_out) {
   RawSocket silent;
   const auto place = silent.listen();
