@@ -52,9 +52,6 @@ class DriveRole {
     role_.store(kGuarded, std::memory_order_seq_cst);
   }
   void end_guard() noexcept { role_.fetch_and(~(kGuarded | kKicked), std::memory_order_seq_cst); }
-  [[nodiscard]] bool guarded() const noexcept {
-    return (role_.load(std::memory_order_relaxed) & kGuarded) != 0;
-  }
 
   // ---- all threads -----------------------------------------------------------------------------
   [[nodiscard]] bool free(std::memory_order order = std::memory_order_seq_cst) const noexcept {

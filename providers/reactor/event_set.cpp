@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/reactor/event_set.h"
 
+#include <array>
 #include <cerrno>
 #include <ctime>
 
@@ -36,11 +37,24 @@ int EventSet::after_failure(epoll_event* events, int max, int error) noexcept {
   return -1;
 }
 
+// Like wait(), but takes no event, and is not interrupted unless a signal handler ran. Returns 1 if
+// there may be an event.
 int EventSet::wait_for_any(const Deadline& until) noexcept {
   if (lost()) [[unlikely]]
     return wait_without_descriptors(until);
   pollfd set{};
   return poll({&set, 1}, until);
+}
+
+void EventSet::wait_as_guard(const Deadline& until) noexcept {
+  if (lost()) [[unlikely]] {
+    wait_without_descriptors(until);
+    return;
+  }
+  std::array<pollfd, 2> both{{{}, {kick_.get(), POLLIN, 0}}};
+  if (poll(both, until) <= 0) return;
+  if ((both[1].revents & POLLNVAL) != 0) lose(EBADF);
+  if ((both[1].revents & POLLIN) != 0) take_kick();
 }
 
 // Like ppoll; the first one is this set.

@@ -37,8 +37,13 @@ class EventSet {
     return control(EPOLL_CTL_MOD, fd, events, data);
   }
   bool remove(int fd) noexcept { return control(EPOLL_CTL_DEL, fd, 0, 0); }
-  bool add_kick() noexcept { return add(kick_.get(), EPOLLIN, kKick); }
-  void remove_kick() noexcept { remove(kick_.get()); }
+  // Each kick is reported once, and need not be read.
+  bool add_kick() noexcept { return add(kick_.get(), EPOLLIN | EPOLLET, kKick); }
+  // Afterwards poll reports the next kick.
+  void remove_kick() noexcept {
+    remove(kick_.get());
+    take_kick();
+  }
 
   // For poll: prefer the functions below.
   [[nodiscard]] int epoll() const noexcept { return epoll_.get(); }
@@ -46,9 +51,9 @@ class EventSet {
 
   // Like epoll_wait.
   int wait(epoll_event* events, int max, const Deadline& until) noexcept;
-  // The same, but takes no event, and is not interrupted unless a signal handler ran. Returns 1 if
-  // there may be an event.
-  int wait_for_any(const Deadline& until) noexcept;
+  // Sleeps until there may be an event or a kick, and takes no event. Another thread may wait for
+  // the events at the same time: the kick does not get lost if that one gets it, too.
+  void wait_as_guard(const Deadline& until) noexcept;
   // Like wait(), but after a moment not interrupted unless a signal handler ran.
   int wait_long(epoll_event* events, int max, const Deadline& until) noexcept;
   // The same, but also ends, with 0, when one of other sets is ready. `sets`: theirs, behind a
@@ -65,7 +70,7 @@ class EventSet {
 
   // Ends the sleep of the thread that DriveRole::wake() has marked.
   void kick() noexcept;
-  // Called by the driver that got the event kKick.
+  // For a thread that got a kick by poll.
   void take_kick() noexcept;
 
   // ---- the loss of the descriptors -------------------------------------------------------------
@@ -88,8 +93,9 @@ class EventSet {
     return ::epoll_ctl(epoll_.get(), operation, fd, &event) == 0;
   }
   int poll(std::span<pollfd> sets, const Deadline& until) noexcept;
+  int wait_for_any(const Deadline& until) noexcept;
   int wait_without_descriptors(const Deadline& until) noexcept;
-  int wait_without_poll(const Deadline& until) noexcept;  // for a moment, like wait_for_any
+  int wait_without_poll(const Deadline& until) noexcept;  // for a moment, like poll
 
   const Fd epoll_;
   const Fd kick_;

@@ -79,8 +79,7 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[i].data.u64;
     if (data == EventSet::kKick) {
-      // The kick may be for the guard, which would sleep on if it were consumed here.
-      if (!role_.guarded()) events_.take_kick();
+      if (direct_.fd >= 0) events_.take_kick();
       continue;
     }
     Handler* handler = nullptr;

@@ -130,7 +130,7 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
   if (!work_pending) until += kLongestSleep;
   if (timer && *timer < until) until = *timer;
   // An edge that this thread took could not be given back if it did not get the role.
-  events_.wait_for_any(until);
+  events_.wait_as_guard(until);
   role_.end_guard();
   if (application_drives() || !role_.claim()) return false;
   epoll_event events[tuning::kEventsPerTurn];
