@@ -87,7 +87,9 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
     if (trace::enabled(trace::kDetail)) [[unlikely]]
       point::arm(*this, "waits");
     if (cq_ != nullptr) cq_->arm();
-    if (count_events(threshold) >= threshold) return DAT_SUCCESS;
+    const std::size_t queued = count_events(threshold);
+    if (queued >= threshold) return DAT_SUCCESS;
+    if (cq_ != nullptr && threshold - queued > 1) cq_->await_several(threshold - queued);
     // Only a notification makes the waiter check again: it sleeps through other events.
     for (;;) {
       const std::uint32_t seen = word_.value();

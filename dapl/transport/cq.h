@@ -7,6 +7,8 @@
 #include "common/spin_lock.h"
 #include "dapl/transport/types.h"
 
+#include <cstddef>
+
 namespace udapl::transport {
 
 // A completion queue: where QPs report finished work. Thread-safe. Owned by an EVD, which outlives
@@ -43,6 +45,10 @@ class Cq {
   // receives. Completions that have arrived before do not notify: poll after arming. Arming an
   // armed CQ has no effect.
   virtual void arm() noexcept = 0;
+  // Called after arm(), by a consumer that has polled since and wakes in vain before `count` more
+  // notification completions have arrived. If none has, the CQ may let all but the last one pass
+  // without notifying. Ends with the next arm().
+  virtual void await_several(std::size_t count) noexcept { (void)count; }
 
   // Completions waiting now. A snapshot.
   [[nodiscard]] virtual int size() noexcept UDAPL_REQUIRES(lock) = 0;

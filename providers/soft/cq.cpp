@@ -35,9 +35,16 @@ void Cq::arm() noexcept {
   {
     const ScopedLock push_guard(push_lock_);
     demand_.wanted.store(true, std::memory_order_seq_cst);
+    missing_ = 1;
   }
   if (demand_.sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
     wake_sleepers();
+}
+
+// Once it has notified, it is no longer armed.
+void Cq::await_several(std::size_t count) noexcept {
+  const ScopedLock push_guard(push_lock_);
+  missing_ = count;
 }
 
 void Cq::wake_sleepers() noexcept {
@@ -95,7 +102,7 @@ bool Cq::push(const transport::Completion& completion, const Qp& owner, bool not
     }
     slots_[tail & mask_] = {completion, &owner};
     tail_.store(tail + 1, std::memory_order_release);
-    fire = notify && demand_.wanted.load(std::memory_order_relaxed);
+    fire = notify && demand_.wanted.load(std::memory_order_relaxed) && --missing_ == 0;
     if (fire) demand_.wanted.store(false, std::memory_order_relaxed);
   }
   if (fire) gate_.post(kNotify);

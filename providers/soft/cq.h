@@ -47,6 +47,7 @@ class Cq final : public transport::Cq {
     return true;
   }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_, qps_lock_);
+  void await_several(std::size_t count) noexcept override UDAPL_EXCLUDES(push_lock_);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   Status resize(int depth) override UDAPL_EXCLUDES(lock, push_lock_, qps_lock_);
   [[nodiscard]] int depth() const noexcept override UDAPL_EXCLUDES(push_lock_);
@@ -105,6 +106,7 @@ class Cq final : public transport::Cq {
   int depth_ UDAPL_GUARDED_BY(push_lock_);
   std::uint64_t capacity_ UDAPL_GUARDED_BY(push_lock_);  // depth_ and room for unseen_, at least
   CompletionDemand demand_;  // `wanted`: armed; changed under push_lock_
+  std::size_t missing_ UDAPL_GUARDED_BY(push_lock_) = 0;  // if armed: the last of so many notifies
   bool overflowed_ UDAPL_GUARDED_BY(push_lock_) = false;
 
   Mutex qps_lock_;  // outside all Qp locks

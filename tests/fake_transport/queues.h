@@ -35,6 +35,7 @@ class Cq final : public transport::Cq {
   bool progress() noexcept override;
   [[nodiscard]] bool turn_due() const noexcept { return false; }
   void arm() noexcept override;
+  void await_several(std::size_t count) noexcept override { awaited = count; }
   [[nodiscard]] int size() noexcept override;
   Status resize(int depth) override;
   [[nodiscard]] int depth() const noexcept override;
@@ -49,6 +50,7 @@ class Cq final : public transport::Cq {
   void on_next_poll(std::function<void()> call);
   std::atomic<int> polls{0};
   std::atomic<int> progresses{0};
+  std::atomic<std::size_t> awaited{0};  // as await_several() was told last
   std::atomic<bool> drive{false};
   std::atomic<bool> refuse_resize{false};
 

@@ -114,6 +114,21 @@ BOOST_AUTO_TEST_CASE(thresholds_beyond_the_stash) {
   BOOST_CHECK_EQUAL(outcome.more, 59);
 }
 
+BOOST_AUTO_TEST_CASE(the_transport_knows_how_many_completions_are_missing) {
+  const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
+  Completions completions(ia, evd);
+  completions.push(0);
+  auto waiter = sleeper(ia, evd, kLate, 4);
+  while (completions.cq().awaited != 3) std::this_thread::yield();
+  completions.push(1);
+  fake::Scheduler::instance().run();
+  while (completions.cq().awaited != 2) std::this_thread::yield();
+  completions.push(2);
+  completions.push(3);
+  fake::Scheduler::instance().run();
+  REQUIRE_OK(waiter.get().code);
+}
+
 BOOST_AUTO_TEST_CASE(a_threshold_absorbs_wake_ups_below_it) {
   const DAT_EVD_HANDLE evd = ia.evd(kSoftware, 8);
   auto waiter = sleeper(ia, evd, kLate, 3);

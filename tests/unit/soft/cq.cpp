@@ -91,6 +91,33 @@ BOOST_AUTO_TEST_CASE(notifies_once_for_each_arming) {
   BOOST_TEST(eventually([&] { return sink.notified == 2; }));  // by the service thread
 }
 
+// A consumer that waits for several events is not woken for each of them.
+BOOST_AUTO_TEST_CASE(last_of_several_notifies) {
+  cq->arm();
+  cq->await_several(3);
+  for (WorkId id = 1; id <= 2; ++id) BOOST_TEST(push(id));
+  BOOST_TEST(push(3, false));
+  drain();
+  BOOST_TEST(sink.notified == 0);
+  BOOST_TEST(push(4));
+  BOOST_TEST(eventually([&] { return sink.notified == 1; }, {&side}));
+}
+
+BOOST_AUTO_TEST_CASE(one_that_came_before_several_are_awaited_has_notified) {
+  cq->arm();
+  BOOST_TEST(push(1));
+  cq->await_several(3);
+  BOOST_TEST(eventually([&] { return sink.notified == 1; }, {&side}));
+}
+
+BOOST_AUTO_TEST_CASE(arming_ends_the_wait_for_several) {
+  cq->arm();
+  cq->await_several(3);
+  cq->arm();
+  BOOST_TEST(push(1));
+  BOOST_TEST(eventually([&] { return sink.notified == 1; }, {&side}));
+}
+
 BOOST_AUTO_TEST_CASE(quiet_completions_do_not_notify) {
   cq->arm();
   BOOST_TEST(push(1, false));
