@@ -26,6 +26,15 @@ void* at_address(std::uint64_t address) noexcept {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
 }
 
+// Whether this process can name the memory: one of 32 bits cannot name all memory of a peer of 64.
+// Otherwise sets errno.
+bool can_name(std::uint64_t address, std::size_t size) noexcept {
+  constexpr std::uint64_t kBeyond = UINTPTR_MAX;
+  if (address <= kBeyond && size <= kBeyond - address) return true;
+  errno = EFAULT;
+  return false;
+}
+
 std::size_t size_of(std::span<const iovec> list) noexcept {
   std::size_t size = 0;
   for (const iovec& piece : list) size += piece.iov_len;
@@ -59,7 +68,7 @@ bool is_whole(const Remote& remote, ssize_t copied, std::size_t size) noexcept {
 // All bytes of a call come from the same memory.
 bool read_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                   std::size_t size) noexcept {
-  if (local.size() > kMaxLocalPieces) return false;
+  if (local.size() > kMaxLocalPieces || !can_name(address, size)) return false;
   Remote::Mark mark;
   Marked<kMaxLocalPieces> to(remote, &mark);
   for (const iovec& piece : local) to.add(piece);
@@ -79,7 +88,7 @@ bool read_plainly(const Remote& remote, std::uint64_t address, std::span<const i
 // the call ends.
 bool write_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                    std::size_t size, std::size_t last) noexcept {
-  if (local.size() > kMaxLocalPieces) return false;
+  if (local.size() > kMaxLocalPieces || !can_name(address, size)) return false;
   Marked<kMaxLocalPieces> from(remote, const_cast<Remote::Mark*>(&remote.mark));
   for (const iovec& piece : local) from.add(piece);
   Marked<2> to(remote, at_address(remote.mark_at));

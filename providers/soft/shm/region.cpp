@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/shm/region.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include <fcntl.h>
@@ -38,12 +40,14 @@ bool within_file_limit(std::size_t size) noexcept {
 
 std::atomic<std::size_t> mapped_size{0};  // of all regions of the process
 
-// Where the address space is limited (ulimit -v), most of it is left to the program.
+// Where the address space is limited (ulimit -v, or 32 bits), most of it is left to the program.
 bool take_address_space(std::size_t size) noexcept {
   constexpr rlim_t kShare = 4;
   rlimit limit{};
   const std::size_t mapped = mapped_size.fetch_add(size, std::memory_order_relaxed) + size;
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && mapped <= limit.rlim_cur / kShare) return true;
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 &&
+      mapped <= std::min(limit.rlim_cur, rlim_t{SIZE_MAX}) / kShare)
+    return true;
   mapped_size.fetch_sub(size, std::memory_order_relaxed);
   errno = ENOMEM;
   return false;
