@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/iwarp/crc32c.h"
 
-#include <isa-l/crc.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#if defined(__x86_64__)
+#if defined(UDAPL_WITH_ISAL)
+#include <isa-l/crc.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
 #include <nmmintrin.h>
 #elif defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
@@ -17,7 +18,11 @@ namespace udapl::iwarp {
 namespace {
 
 // From this size on the folding implementation of ISA-L is faster, in spite of the call.
-constexpr std::size_t kIsalFrom = 64;
+#if defined(UDAPL_WITH_ISAL)
+constexpr std::size_t kLongFrom = 64;
+#else
+constexpr std::size_t kLongFrom = SIZE_MAX;
+#endif
 
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table{};
@@ -30,29 +35,29 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 }
 constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 
 bool has_instruction() noexcept { return __builtin_cpu_supports("sse4.2"); }
 
 __attribute__((target("sse4.2"))) std::uint32_t update_instruction(std::uint32_t crc,
                                                                    const std::uint8_t* p,
                                                                    std::size_t bytes) noexcept {
+#if defined(__x86_64__)
   std::uint64_t wide = crc;
   for (; bytes >= 8; bytes -= 8, p += 8) {
     std::uint64_t v;
     std::memcpy(&v, p, sizeof v);
     wide = _mm_crc32_u64(wide, v);
   }
-  auto narrow = static_cast<std::uint32_t>(wide);
-  if (bytes >= 4) {
+  crc = static_cast<std::uint32_t>(wide);
+#endif
+  for (; bytes >= 4; bytes -= 4, p += 4) {
     std::uint32_t v;
     std::memcpy(&v, p, sizeof v);
-    narrow = _mm_crc32_u32(narrow, v);
-    bytes -= 4;
-    p += 4;
+    crc = _mm_crc32_u32(crc, v);
   }
-  for (; bytes != 0; --bytes, ++p) narrow = _mm_crc32_u8(narrow, *p);
-  return narrow;
+  for (; bytes != 0; --bytes, ++p) crc = _mm_crc32_u8(crc, *p);
+  return crc;
 }
 
 #elif defined(__ARM_FEATURE_CRC32)
@@ -89,7 +94,8 @@ std::uint32_t crc32c_update_table(std::uint32_t crc, const void* data, std::size
   return crc;
 }
 
-std::uint32_t crc32c_update_isal(std::uint32_t crc, const void* data, std::size_t bytes) noexcept {
+std::uint32_t crc32c_update_long(std::uint32_t crc, const void* data, std::size_t bytes) noexcept {
+#if defined(UDAPL_WITH_ISAL)
   constexpr std::size_t kMaxCall = std::size_t{1} << 30;  // the length parameter is an int
   // ISA-L only reads; its prototype lacks the const.
   auto* p = static_cast<unsigned char*>(const_cast<void*>(data));
@@ -100,13 +106,16 @@ std::uint32_t crc32c_update_isal(std::uint32_t crc, const void* data, std::size_
     bytes -= n;
   }
   return crc;
+#else
+  return crc32c_update_table(crc, data, bytes);
+#endif
 }
 
 std::uint32_t crc32c_update(std::uint32_t crc, const void* data, std::size_t bytes) noexcept {
-  if (bytes < kIsalFrom && has_instruction()) {
+  if (bytes < kLongFrom && has_instruction()) {
     return update_instruction(crc, static_cast<const std::uint8_t*>(data), bytes);
   }
-  return crc32c_update_isal(crc, data, bytes);
+  return crc32c_update_long(crc, data, bytes);
 }
 
 }  // namespace udapl::iwarp

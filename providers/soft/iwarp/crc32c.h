@@ -21,6 +21,7 @@ inline std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept {
 
 // The implementations behind crc32c_update(), for tests and for machines without the instruction.
 std::uint32_t crc32c_update_table(std::uint32_t crc, const void* data, std::size_t bytes) noexcept;
-std::uint32_t crc32c_update_isal(std::uint32_t crc, const void* data, std::size_t bytes) noexcept;
+// ISA-L's, or the table in a build without it.
+std::uint32_t crc32c_update_long(std::uint32_t crc, const void* data, std::size_t bytes) noexcept;
 
 }  // namespace udapl::iwarp

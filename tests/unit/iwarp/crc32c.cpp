@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(all_implementations_agree_with_the_bitwise_one) {
         BOOST_REQUIRE_EQUAL(crc32c(part.data(), size), expected);
         BOOST_REQUIRE_EQUAL(crc32c_finish(crc32c_update_table(kCrcInit, part.data(), size)),
                             expected);
-        BOOST_REQUIRE_EQUAL(crc32c_finish(crc32c_update_isal(kCrcInit, part.data(), size)),
+        BOOST_REQUIRE_EQUAL(crc32c_finish(crc32c_update_long(kCrcInit, part.data(), size)),
                             expected);
       }
     }
