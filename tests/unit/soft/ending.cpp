@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Disconnects of both kinds, destruction. In the middle of a transfer: leaving.cpp.
-#include "tests/unit/soft/parked.h"
+#include "tests/parked/parked.h"
 #include "tests/unit/soft/raw_peer.h"
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
@@ -11,6 +11,7 @@
 namespace udapl::soft::test {
 namespace {
 
+using udapl::test::Parked;
 using transport::DisconnectMode;
 
 struct Fixture : Pair {

@@ -2,7 +2,7 @@
 //
 // The reactor thread decides to make a call and is held up before it makes it, while the core does
 // something else: every pair of such a call and such an action.
-#include "tests/unit/soft/parked.h"
+#include "tests/parked/parked.h"
 #include "tests/unit/soft/support.h"
 
 #include <functional>
@@ -11,6 +11,7 @@
 namespace udapl::soft::test {
 namespace {
 
+using udapl::test::Parked;
 using transport::DisconnectMode;
 
 // A QP and a call that is held up.

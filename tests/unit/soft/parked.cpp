@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Events between the decision to make a call and the call: reset, disconnect, destruction.
-#include "tests/unit/soft/parked.h"
+#include "tests/parked/parked.h"
+#include "tests/unit/soft/support.h"
 
 namespace udapl::soft::test {
 namespace {
 
+using udapl::test::Parked;
 using transport::DisconnectMode;
 
 // An initiator in the middle of its setup, whose peer is a plain socket.
