@@ -35,6 +35,23 @@ bool same_host(const transport::SocketAddress& a, const transport::SocketAddress
           a.storage.sin6_scope_id == b.storage.sin6_scope_id);
 }
 
+transport::SocketAddress adapted_to(const transport::SocketAddress& local,
+                                    const transport::SocketAddress& remote) noexcept {
+  const in6_addr& host = remote.storage.sin6_addr;
+  if (remote.family() != AF_INET6) return remote;
+  transport::SocketAddress result = remote;
+  if (local.family() == AF_INET && IN6_IS_ADDR_V4MAPPED(&host)) {
+    result = {};
+    sockaddr_in plain{};
+    plain.sin_family = AF_INET;
+    std::memcpy(&plain.sin_addr, &host.s6_addr[12], sizeof plain.sin_addr);
+    std::memcpy(&result.storage, &plain, sizeof plain);
+  } else if (IN6_IS_ADDR_LINKLOCAL(&host) && remote.storage.sin6_scope_id == 0) {
+    result.storage.sin6_scope_id = local.storage.sin6_scope_id;
+  }
+  return result;
+}
+
 bool is_no_host(const transport::SocketAddress& address) noexcept {
   if (address.family() == AF_INET) {
     const std::uint32_t host = ntohl(ipv4(address).s_addr);

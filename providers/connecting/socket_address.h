@@ -15,6 +15,11 @@ namespace udapl {
 [[nodiscard]] bool same_host(const transport::SocketAddress& a,
                              const transport::SocketAddress& b) noexcept;
 
+// Adapts a peer's address to that of the adapter: converts an IPv4-mapped IPv6 address to IPv4, and
+// gives a link-local address without a scope the adapter's scope.
+[[nodiscard]] transport::SocketAddress adapted_to(const transport::SocketAddress& local,
+                                                  const transport::SocketAddress& remote) noexcept;
+
 // Returns true for 0.0.0.0, ::, multicast, the limited broadcast address, and any other family.
 [[nodiscard]] bool is_no_host(const transport::SocketAddress& address) noexcept;
 

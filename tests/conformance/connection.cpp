@@ -426,6 +426,22 @@ BOOST_AUTO_TEST_CASE(conn_address_without_family, *covers("conn_bad_address")) {
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
+// As getaddrinfo(AI_V4MAPPED) returns it to a program for both families.
+BOOST_AUTO_TEST_CASE(conn_mapped_address, *covers("conn_basic_events")) {
+  Pair pair;
+  if (skip_unless(pair.ia.attr.ia_address_ptr->sa_family == AF_INET, "the IA has no IPv4 address"))
+    return;
+  const in_addr& host = reinterpret_cast<const sockaddr_in*>(pair.ia.attr.ia_address_ptr)->sin_addr;
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr.s6_addr[10] = address.sin6_addr.s6_addr[11] = 0xFF;
+  std::memcpy(&address.sin6_addr.s6_addr[12], &host, sizeof host);
+  REQUIRE_OK(connect_to(pair, reinterpret_cast<sockaddr*>(&address), pair.conn_qual));
+  REQUIRE_OK(dat_cr_accept(take_cr(pair.cr_evd), pair.passive.ep, 0, nullptr));
+  expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
 // "On SUCCESS the EP is bound to a local port qualifier, visible to the peer."
 BOOST_AUTO_TEST_CASE(ep_query_local_port_connecting, *covers("ep_query_remote_connected")) {
   Pair pair;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/cm/connector.h"
 
-#include <cstring>
 #include <new>
 
 #include "common/tracing/cause.h"
@@ -11,29 +10,6 @@
 #include "providers/soft/cm/listener.h"
 
 namespace udapl::soft {
-
-namespace {
-
-// Adapts the peer's address to the adapter's: converts an IPv4-mapped IPv6 address to IPv4, and
-// gives a link-local address without a scope the adapter's scope.
-transport::SocketAddress adapted(const transport::SocketAddress& remote,
-                                 const transport::SocketAddress& local) noexcept {
-  const in6_addr& host = remote.storage.sin6_addr;
-  if (remote.family() != AF_INET6) return remote;
-  transport::SocketAddress result = remote;
-  if (local.family() == AF_INET && IN6_IS_ADDR_V4MAPPED(&host)) {
-    result = {};
-    sockaddr_in plain{};
-    plain.sin_family = AF_INET;
-    std::memcpy(&plain.sin_addr, &host.s6_addr[12], sizeof plain.sin_addr);
-    std::memcpy(&result.storage, &plain, sizeof plain);
-  } else if (IN6_IS_ADDR_LINKLOCAL(&host) && remote.storage.sin6_scope_id == 0) {
-    result.storage.sin6_scope_id = local.storage.sin6_scope_id;
-  }
-  return result;
-}
-
-}  // namespace
 
 iwarp::MpaFrame make_refusal(const iwarp::MpaFrame& request) noexcept {
   iwarp::MpaFrame reply = iwarp::make_reject({}, request, {});
@@ -52,7 +28,7 @@ Result<std::unique_ptr<Handshake>> TcpConnector::connect(const transport::Connec
   config.crc = settings_.crc;
   if (request.private_data.size() > iwarp::max_private_data(config.revision >= 2))
     return failure(DAT_INVALID_PARAMETER);
-  transport::SocketAddress remote = adapted(request.remote, local_);
+  transport::SocketAddress remote = adapted_to(local_, request.remote);
   if (remote.family() != local_.family() || is_no_host(remote)) {
     UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED),
                   "%s cannot be reached from %s", to_text(remote).c_str(), to_text(local_).c_str());

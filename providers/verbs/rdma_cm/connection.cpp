@@ -72,7 +72,8 @@ Result<std::unique_ptr<RdmaConnection>> RdmaConnection::create(
   self->request_ = wire::make_request(request.private_data, carrier_of(device));
   const ScopedLock lock(self->lock_);
   self->endpoints_.local = device.address;
-  self->endpoints_.remote = request.remote;
+  self->endpoints_.remote =
+      device.by_gid ? request.remote : adapted_to(device.address, request.remote);
   self->endpoints_.remote_port = request.conn_qual;
   return self;
 }
