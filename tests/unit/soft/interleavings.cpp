@@ -2,17 +2,15 @@
 //
 // The reactor thread decides to make a call and is held up before it makes it, while the core does
 // something else: every pair of such a call and such an action.
-#include "tests/parked/parked.h"
+#include "tests/parked/interleaving.h"
 #include "tests/unit/soft/support.h"
-
-#include <functional>
-#include <string_view>
 
 namespace udapl::soft::test {
 namespace {
 
-using udapl::test::Parked;
 using transport::DisconnectMode;
+using udapl::test::check_interleaving;
+using udapl::test::Parked;
 
 // A QP and a call that is held up.
 struct Held {
@@ -141,37 +139,9 @@ BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
       BOOST_TEST_CONTEXT(decision.name << ", meanwhile: " << action.name) {
         Held held;
         decision.reach(held);
-        BOOST_REQUIRE(held.call->reached());
-        std::string at_return;
-        std::thread core([&] {
-          action.act(held);
-          at_return = held.side.sink.calls();
-        });
-        std::this_thread::sleep_for(5ms);  // lets the action get as far as it can
-        held.call->release();
-        core.join();
-        // The sink call of the held-up call, if any, is made once and after the earlier ones.
-        const std::string sink_call = decision.sink_call;
-        std::string expected = decision.before;
-        if (!sink_call.empty()) expected += (expected.empty() ? "" : " ") + sink_call;
-        if (action.silences) {
-          // Each call was made before the action returned, or not at all. If a timer is held up,
-          // the calls before it may not have been made either: timers may come first.
-          const std::string_view at_least = sink_call.empty() ? "" : decision.before;
-          BOOST_TEST(expected.starts_with(at_return), "calls: " << at_return);
-          BOOST_TEST(at_return.starts_with(at_least), "calls: " << at_return);
-          std::this_thread::sleep_for(5ms);
-          BOOST_TEST(held.side.sink.calls() == at_return);
-        } else if (!sink_call.empty()) {
-          // The call is made: these actions do not cancel it.
-          BOOST_REQUIRE(eventually([&] { return held.side.sink.calls().starts_with(expected); }));
-        }
-        // At most one end is reported.
-        const std::string calls = held.side.sink.calls();
-        int ends = 0;
-        for (const char* end : {"refused", "timed_out", "disconnected", "broken"})
-          for (std::size_t at = 0; (at = calls.find(end, at)) != std::string::npos; ++at) ++ends;
-        BOOST_TEST(ends <= 1, calls);
+        check_interleaving(
+            *held.call, {decision.before, decision.sink_call, action.silences},
+            [&] { action.act(held); }, [&] { return held.side.sink.calls(); });
       }
     }
   }

@@ -6,7 +6,7 @@
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/rdma_cm/connector.h"
-#include "tests/parked/parked.h"
+#include "tests/parked/interleaving.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -22,6 +21,7 @@ namespace udapl::verbs {
 namespace {
 
 using transport::DisconnectMode;
+using udapl::test::check_interleaving;
 using udapl::test::Parked;
 using namespace std::chrono_literals;
 
@@ -284,14 +284,6 @@ const Action kActions[] = {
     {"destruction", [](Held& h) { h.ours.qp.reset(); }, true},
 };
 
-int ends_in(std::string_view calls) {
-  int ends = 0;
-  for (const char* end : {"rejected", "refused", "timed_out", "accept_failed", "disconnected",
-                          "broken", "unreachable"})
-    for (std::size_t at = 0; (at = calls.find(end, at)) != std::string_view::npos; ++at) ++ends;
-  return ends;
-}
-
 BOOST_AUTO_TEST_SUITE(interleavings)
 
 BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
@@ -300,31 +292,9 @@ BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
       BOOST_TEST_CONTEXT(decision.name << ", meanwhile: " << action.name) {
         Held held;
         decision.reach(held);
-        BOOST_REQUIRE(held.call->reached());
-        std::string at_return;
-        std::thread core([&] {
-          action.act(held);
-          at_return = held.ours.calls.made();
-        });
-        std::this_thread::sleep_for(5ms);  // lets the action get as far as it can
-        held.call->release();
-        core.join();
-        // The sink call of the held-up call, if any, is made once and after the earlier ones.
-        const std::string sink_call = decision.sink_call;
-        std::string expected = decision.before;
-        if (!sink_call.empty()) expected += (expected.empty() ? "" : " ") + sink_call;
-        if (action.silences) {
-          // Each call was made before the action returned, or not at all.
-          BOOST_TEST(expected.starts_with(at_return), "calls: " << at_return);
-          std::this_thread::sleep_for(5ms);
-          BOOST_TEST(held.ours.calls.made() == at_return);
-        } else if (!sink_call.empty()) {
-          // The call is made: these actions do not cancel it.
-          BOOST_REQUIRE(eventually([&] { return held.ours.calls.made().starts_with(expected); }));
-        }
-        // At most one end is reported.
-        const std::string calls = held.ours.calls.made();
-        BOOST_TEST(ends_in(calls) <= 1, calls);
+        check_interleaving(
+            *held.call, {decision.before, decision.sink_call, action.silences},
+            [&] { action.act(held); }, [&] { return held.ours.calls.made(); });
       }
     }
   }
