@@ -3,6 +3,7 @@
 
 #include "common/tracing/trace.h"
 #include "providers/connecting/interfaces.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/verbs/adapter.h"
 #include "providers/verbs/qp.h"
 
@@ -51,7 +52,7 @@ LocalConnection::LocalConnection(verbs::Adapter& adapter, const transport::Conne
       request_(copy_of(request.private_data)),
       notifier_(adapter.reactor(), Call::to<&LocalConnection::notify_next>(this)) {
   endpoints_.local = adapter.device().address;
-  endpoints_.remote = request.remote;
+  endpoints_.remote = adapted_to(endpoints_.local, request.remote);
   endpoints_.remote_port = request.conn_qual;
 }
 

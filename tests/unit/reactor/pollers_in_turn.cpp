@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include "tests/unit/reactor/bell.h"
@@ -85,56 +84,6 @@ BOOST_AUTO_TEST_CASE(each_of_many_is_found) {
       BOOST_REQUIRE_EQUAL(boxes[place]->taken.load(), sent[place]);
     }
   }
-}
-
-// A program that uses many connections in a fixed order gets its input where it came the last time.
-// A poll that only searched would check the signs of a part of them.
-BOOST_AUTO_TEST_CASE(first_poll_finds_input_in_a_known_order) {
-  constexpr std::size_t kBoxes = 300;
-  const auto reactor = make_reactor();
-  std::vector<std::unique_ptr<Mailbox>> boxes;
-  for (std::size_t i = 0; i != kBoxes; ++i) {
-    boxes.push_back(std::make_unique<Mailbox>(*reactor));
-    boxes.back()->show_sign();
-  }
-  // Returns how many the first poll found.
-  const auto lap = [&] {
-    const auto end = Clock::now() + kPatience;
-    std::size_t at_once = 0;
-    for (const auto& box : boxes) {
-      const long before = box->taken;
-      reactor->works_long();  // keeps the service thread away
-      box->put();
-      reactor->poll();
-      if (box->taken != before) ++at_once;
-      while (box->taken == before && Clock::now() < end) reactor->poll();
-    }
-    return at_once;
-  };
-  const auto bells = [&] {
-    long sum = 0;
-    for (const auto& box : boxes) sum += box->bells;
-    return sum;
-  };
-  // An attempt counts if none has rested meanwhile: those that wake again are awake in the order of
-  // their use, and are found without a guess.
-  std::minstd_rand random;
-  std::size_t best = 0;
-  int attempts = 0;
-  for (const auto end = Clock::now() + kPatience;
-       attempts < 5 && best < kBoxes / 2 && Clock::now() < end;) {
-    std::ranges::shuffle(boxes, random);
-    const long before = bells();
-    // Meanwhile the lease grows.
-    for (const auto polls_end = Clock::now() + 10ms; Clock::now() < polls_end;) reactor->poll();
-    lap();
-    const std::size_t found = lap();
-    if (bells() != before) continue;
-    best = std::max(best, found);
-    ++attempts;
-  }
-  BOOST_TEST(attempts != 0);
-  BOOST_TEST(best >= kBoxes / 2);
 }
 
 // The service thread would put the pollers to rest. It takes over now and then if this thread gets
