@@ -85,6 +85,7 @@ class TcpHandshake final : public Handshake, private Handler {
   // although path=shm requires one.
   enum class MayRequest : std::uint8_t { kNow, kLater, kNever };
   [[nodiscard]] MayRequest offer_rings() noexcept UDAPL_REQUIRES(lock_);
+  void make_offer(shm::NoOffer& failure) noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept
       UDAPL_REQUIRES(lock_);
   void receive_reply(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);

@@ -77,27 +77,36 @@ void TcpHandshake::connected(Verdict& verdict) noexcept {
 
 TcpHandshake::MayRequest TcpHandshake::offer_rings() noexcept {
   offer_.reset();
-  if (path_ == Settings::Path::kTcp) return MayRequest::kNow;
-  shm::NoOffer failure{"the private data leaves no room for it"};
-  const bool has_room = config_.revision >= 2 &&
-                        private_data_.size() + shm::kTokenSize <= iwarp::max_private_data(true);
-  if (has_room) offer_ = shm::make_offer(*remote_.get(), failure);
+  shm::NoOffer failure{"path=tcp is set"};
+  if (path_ != Settings::Path::kTcp) make_offer(failure);
   if (offer_) return MayRequest::kNow;
   if (failure.later && offers_put_off_ != kOffersPutOff) {
     retry_.start_after(kFirstRetry * (1 << offers_put_off_++));
     return MayRequest::kLater;
   }
   UDAPL_TRACE(kNormal, "no shared memory with %s: %s", to_text(remote_).c_str(), failure.why);
-  if (path_ == Settings::Path::kAuto) return MayRequest::kNow;
+  if (path_ != Settings::Path::kShm) return MayRequest::kNow;
   UDAPL_TRACE(kNormal, "not connecting to %s: path=shm, and %s", to_text(remote_).c_str(),
               failure.why);
   return MayRequest::kNever;
+}
+
+void TcpHandshake::make_offer(shm::NoOffer& failure) noexcept {
+  if (config_.revision < 2)
+    failure.why = "MPA revision 1 has no place for an offer";
+  else if (private_data_.size() + shm::kTokenSize > iwarp::max_private_data(true))
+    failure.why = "the private data leaves no room for an offer";
+  else
+    offer_ = shm::make_offer(*remote_.get(), failure);
 }
 
 // Returns false if shared memory is required and the peer has not accepted the offer, or if memory
 // ran out.
 bool TcpHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept {
   if (!offer_ || !reply.rings) {
+    if (offer_)
+      UDAPL_TRACE(kNormal, "no shared memory with %s: it has not taken the offer",
+                  to_text(remote_).c_str());
     verdict.stream = std::move(stream_);
     return path_ != Settings::Path::kShm;
   }

@@ -30,6 +30,11 @@ std::span<const std::byte> token_of(const iwarp::MpaFrame& request) noexcept {
   return shm::looks_like_token(last) ? last : std::span<const std::byte>{};
 }
 
+const char* why_not_shared(const Settings& settings, std::span<const std::byte> token) noexcept {
+  if (settings.path == Settings::Path::kTcp) return "path=tcp is set";
+  return token.empty() ? "it has offered none" : "its offer is not here, or cannot be mapped";
+}
+
 iwarp::MpaFrame without_token(iwarp::MpaFrame request) noexcept {
   const std::size_t token = token_of(request).size();
   request.private_data = request.private_data.first(request.private_data.size() - token);
@@ -210,13 +215,18 @@ bool HalfOpen::collect() noexcept {
 // Returns null if memory runs out, or if path=shm is set and the peer has left no shared memory.
 std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
   const Settings& settings = listener_.settings();
-  shm::Rings rings = listener_.take_offer(token_of(reader_.frame()));
+  const std::span<const std::byte> token = token_of(reader_.frame());
+  shm::Rings rings = listener_.take_offer(token);
   if (rings.valid()) {
     UDAPL_TRACE(kNormal, "shared memory with %s", to_text(remote_).c_str());
-  } else if (settings.path == Settings::Path::kShm) {
-    UDAPL_TRACE(kNormal, "dropping %s: path=shm, and it has offered no shared memory",
-                to_text(remote_).c_str());
-    return nullptr;
+  } else {
+    UDAPL_TRACE(kNormal, "no shared memory with %s: %s", to_text(remote_).c_str(),
+                why_not_shared(settings, token));
+    if (settings.path == Settings::Path::kShm) {
+      UDAPL_TRACE(kNormal, "dropping %s: path=shm, and there is no shared memory with it",
+                  to_text(remote_).c_str());
+      return nullptr;
+    }
   }
   return std::unique_ptr<TcpIncoming>(
       new (std::nothrow) TcpIncoming(std::move(stream_), reader_, std::move(rings), settings));

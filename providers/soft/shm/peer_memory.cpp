@@ -211,7 +211,7 @@ void PeerMemory::try_once() noexcept {
   if (!is_of_our_user(bell_)) return give_up(kHidden, 0);
   const std::uint64_t at = theirs_.nonce_at.load(std::memory_order_acquire);
   if (at == 0)
-    return give_up("it offers no direct access, perhaps because its dat.conf says direct=off", 0);
+    return give_up("it offers no direct access: direct=off, or it does not see this process", 0);
   if (at > UINTPTR_MAX) return give_up("it has addresses of 64 bits, and this process of 32", 0);
   const Process peer = Process::at_end_of(bell_);
   peer_.pid = peer.pid();
