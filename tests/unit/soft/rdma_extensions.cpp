@@ -274,6 +274,55 @@ BOOST_AUTO_TEST_CASE(atomics_and_reads_share_depth_and_order) {
   BOOST_TEST(std::atomic_ref(word).load() == 30U);
 }
 
+// Two peers, each served by a thread of its own, and the program itself add to one word.
+BOOST_AUTO_TEST_CASE(atomics_of_peers_and_of_the_program_are_all_counted) {
+  static constexpr std::uint64_t kEach = 20'000;
+  static constexpr std::uint64_t kDepth = 4;
+  alignas(8) std::uint64_t word = 0;
+  struct Peer {
+    Peer(Pair& connected, std::uint64_t& target)
+        : pair(connected),
+          old_mr(pair.a.reg(&old, sizeof old)),
+          word_mr(pair.b.reg(&target, sizeof target)),
+          segment(local(*old_mr, &old, sizeof old)),
+          word(remote(word_mr->rmr_context(), &target, sizeof target)) {}
+    void add() {
+      std::uint64_t posted = 0;
+      Completion c{};
+      for (auto end = Clock::now() + kPatience; done != kEach && Clock::now() < end;) {
+        if (posted != kEach && posted - done < kDepth &&
+            pair.a.qp->post_fetch_add(posted, segment, word, 1, kSignalled) == DAT_SUCCESS)
+          ++posted;
+        pair.a.reactor->progress();
+        pair.b.reactor->progress();
+        for (; pair.a.request_cq->poll(&c, 1) == 1 && c.status == DAT_DTO_SUCCESS; ++done)
+          end = Clock::now() + kPatience;
+      }
+      over = true;
+    }
+    Pair& pair;
+    alignas(8) std::uint64_t old = 0;
+    std::unique_ptr<Mr> old_mr;
+    std::unique_ptr<Mr> word_mr;
+    DAT_LMR_TRIPLET segment;
+    DAT_RMR_TRIPLET word;
+    std::uint64_t done = 0;
+    std::atomic<bool> over{false};
+  };
+  Pair second;
+  Peer one(*this, word);
+  Peer other(second, word);
+  std::thread one_adds(&Peer::add, &one);
+  std::thread other_adds(&Peer::add, &other);
+  std::uint64_t own = 0;
+  for (; !one.over || !other.over; ++own) std::atomic_ref(word).fetch_add(1);
+  one_adds.join();
+  other_adds.join();
+  BOOST_TEST(one.done == kEach);
+  BOOST_TEST(other.done == kEach);
+  BOOST_TEST(std::atomic_ref(word).load() == 2 * kEach + own);
+}
+
 BOOST_AUTO_TEST_CASE(bad_atomics_are_refused) {
   alignas(8) std::uint64_t words[2] = {1, 2};
   std::uint64_t result_word = 0;
