@@ -5,13 +5,15 @@
 // byte each, followed by their arguments. Tagged frames refer to memory in the same way as in
 // fuzz_soft_connection.cpp.
 //
+// The peer is this process, so direct copies are possible. Its grants and loans are of a buffer of
+// its own or of addresses that are not mapped, as others would belong to the process under test.
+//
 // Checks, besides those of the sanitizers: memory without a remote right never changes, each posted
 // request and receive completes once, and every connection ends.
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -27,6 +29,7 @@
 #include "providers/soft/iwarp/wire.h"
 #include "providers/soft/mr.h"
 #include "providers/soft/qp.h"
+#include "soft_pages.h"
 #include "soft_sinks.h"
 
 using namespace udapl;
@@ -34,12 +37,9 @@ using namespace udapl::fuzz;
 
 namespace {
 
-constexpr unsigned kNoFirstMessage = 1, kCloses = 2;
+constexpr unsigned kNoFirstMessage = 1, kCloses = 2, kGreets = 4;
 constexpr int kReceives = 4;
 constexpr int kRequests = 8;
-constexpr std::size_t kSize = 512;
-constexpr std::size_t kLarge = 4096;     // may be lent to the peer
-constexpr std::uint32_t kWindow = 4096;  // small, so that frames wrap around its end
 
 struct NoConnector final : soft::Connector {
   Result<std::unique_ptr<soft::Handshake>> connect(const transport::ConnectRequest&,
@@ -69,104 +69,6 @@ class Steps {
   std::span<const std::uint8_t> rest_;
 };
 
-// The peer's mapping of the shared pages.
-class Pages {
- public:
-  explicit Pages(const soft::shm::Region& shared)
-      : region_(soft::shm::Region::adopt(Fd(::dup(shared.fd())), soft::shm::Layout::kSize)) {
-    require(region_.valid());
-    out().window = kWindow;
-  }
-  // Appends bytes to the ring.
-  void put(std::span<const std::byte> bytes) {
-    for (const std::byte b : bytes) data()[head_++ % kWindow] = b;
-    out().head = head_;
-  }
-  void set(unsigned field, std::uint64_t value) {
-    soft::shm::RingControl& ring = field % 2 == 0 ? out() : in();
-    const auto word = static_cast<std::uint32_t>(value);
-    soft::shm::LoanControl& loans = layout().loans[field % 2];
-    soft::shm::LoanSlot& loan = loans.slots[word / 2 % soft::shm::kLoanSlots];
-    switch (field / 2 % 21) {
-      case 0:
-        ring.head = value;
-        break;
-      case 1:
-        ring.tail = value;
-        break;
-      case 2:
-        ring.base = value;
-        break;
-      case 3:
-        ring.window = word;
-        break;
-      case 4:
-        ring.end = word;
-        break;
-      case 5:
-        ring.writer_sleeps = word;
-        break;
-      case 6:
-        ring.delivered = value;
-        break;
-      case 7:  // the peer claims that it can access our memory
-        layout().greeting[0].reaches = word;
-        break;
-      case 8:  // the peer claims to be using a grant
-        layout().granted[1][word % soft::shm::kGrantSlots].user = word;
-        break;
-      case 9:  // a field that only our side should write
-        layout().granted[1][word % soft::shm::kGrantSlots].stag = word;
-        break;
-      case 10:
-        loans.lent = word;
-        break;
-      case 11:
-        loans.returned = word;
-        break;
-      case 12:
-        loans.welcome = word;
-        break;
-      case 13:
-        loans.refused = word;
-        break;
-      case 14:
-        loans.reads = word;
-        break;
-      case 15:
-        loan.position = value / 2;
-        break;
-      case 16:
-        loan.length = word / 2;
-        break;
-      case 17:
-        loan.copied_to = word / 64;
-        break;
-      case 18:
-        ring.reader_sleeps = word;
-        break;
-      case 19:
-        ring.acknowledged = value;
-        break;
-      default:
-        ring.awaited = value;
-        break;
-    }
-  }
-  void poke(std::size_t place, std::uint8_t value) { data()[place % kWindow] = std::byte{value}; }
-
- private:
-  soft::shm::RingControl& out() { return layout().control[0]; }
-  soft::shm::RingControl& in() { return layout().control[1]; }
-  soft::shm::Layout& layout() {
-    return *reinterpret_cast<soft::shm::Layout*>(region_.bytes().data());
-  }
-  std::span<std::byte> data() { return region_.bytes().subspan(soft::shm::Layout::kRingsAt); }
-
-  soft::shm::Region region_;
-  std::uint64_t head_ = 0;
-};
-
 // Objects that are reused for all inputs.
 class World {
  public:
@@ -175,17 +77,22 @@ class World {
     return world;
   }
 
+  // How many receives have completed successfully.
+  [[nodiscard]] int received() const noexcept { return received_; }
+
   void run(unsigned control, Steps steps) {
     outcome_.ended = false;
     posted_ = 0;
+    received_ = 0;
     auto [bell, our_bell] = socket_pair();
     auto [socket, our_socket] = socket_pair();
     soft::shm::Region region = soft::shm::Region::make(soft::shm::Layout::kSize);
     require(region.valid());
     Pages pages(region);
+    if ((control & kGreets) != 0) pages.greet();
     const std::unique_ptr<soft::Qp> qp = make_qp();
     attach(*qp, std::move(socket), soft::shm::Rings(std::move(bell), std::move(region), false));
-    if ((control & kNoFirstMessage) == 0) pages.put(framed(zero_write()));
+    if ((control & kNoFirstMessage) == 0) pages.put(framed(zero_write()), our_bell.get());
     while (!steps.over()) step(steps, *qp, pages, our_bell.get());
     if ((control & kCloses) != 0) pages.set(8, 1);
     our_bell.reset();
@@ -263,11 +170,11 @@ class World {
     switch (steps.number(1) % 8) {
       case 0:
       case 1:
-        pages.put(framed(steps.take(steps.number(2) % 1024)));
+        pages.put(framed(steps.take(steps.number(2) % 1024)), bell);
         break;
       case 2: {
         const auto bytes = steps.take(steps.number(1));
-        pages.put(std::as_bytes(bytes));
+        pages.put(std::as_bytes(bytes), bell);
         break;
       }
       case 3: {
@@ -275,19 +182,34 @@ class World {
         pages.set(field, steps.number(field % 3 == 0 ? 8 : 2));
         break;
       }
-      case 4: {
-        const std::uint64_t place = steps.number(2);
-        pages.poke(place, static_cast<std::uint8_t>(steps.number(1)));
+      case 4:
+        poke(steps, pages);
         break;
-      }
       case 5:
-        ::send(bell, "", 1, MSG_NOSIGNAL);
+        Pages::ring(bell);
         break;
       case 6:
         post(qp, steps.number(1));
         break;
       default:
         reactor_->progress();
+        break;
+    }
+  }
+
+  // The first window is poked most.
+  static void poke(Steps& steps, Pages& pages) {
+    const std::uint64_t place = steps.number(2);
+    const auto value = static_cast<std::uint8_t>(steps.number(1));
+    switch (place / kWindow) {
+      case 15:
+        pages.poke_porch(place, value);
+        break;
+      case 14:
+        pages.poke_spare(place, value);
+        break;
+      default:
+        pages.poke(place, value);
         break;
     }
   }
@@ -353,7 +275,11 @@ class World {
     std::array<int, kReceives + kRequests> times{};
     const ScopedLock guard(cq_->lock);
     const int count = cq_->poll(done.data(), static_cast<int>(done.size()));
-    for (int i = 0; i < count; ++i) ++times.at(done.at(static_cast<std::size_t>(i)).id);
+    for (int i = 0; i < count; ++i) {
+      const transport::Completion& c = done.at(static_cast<std::size_t>(i));
+      ++times.at(c.id);
+      if (c.id < kReceives && c.status == DAT_DTO_SUCCESS) ++received_;
+    }
     for (int i = 0; i < kReceives + kRequests; ++i)
       require(times.at(static_cast<std::size_t>(i)) == (i < kReceives + posted_ ? 1 : 0));
   }
@@ -371,9 +297,27 @@ class World {
   std::unique_ptr<soft::Cq> cq_;
   std::unique_ptr<soft::Mr> open_mr_, secret_mr_, large_mr_;
   int posted_ = 0;
+  int received_ = 0;
 };
 
 }  // namespace
+
+// What is fuzzed must be reached: a peer that follows the protocol has its messages received, also
+// behind the porch.
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  constexpr std::size_t kPayload = 400;
+  std::vector<std::uint8_t> input{0};
+  for (std::uint8_t msn = 1; msn <= kReceives; ++msn) {
+    constexpr std::uint16_t kUlpdu = iwarp::kUntaggedHeaderSize + kPayload;
+    input.insert(input.end(), {0, kUlpdu >> 8, kUlpdu & 0xff});
+    input.insert(input.end(), {0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, msn, 0, 0, 0, 0});
+    input.resize(input.size() + kPayload, msn);
+    input.push_back(7);
+  }
+  World::instance().run(input[0], Steps(std::span(input).subspan(1)));
+  require(World::instance().received() == kReceives);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
