@@ -2,8 +2,9 @@
 //
 // From the socket to the connected QP: both sides of the connection setup, and its failures.
 #include "providers/soft/iwarp/sender.h"
-#include "tests/unit/soft/support.h"
+#include "tests/unit/soft/raw_peer.h"
 
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -235,6 +236,28 @@ BOOST_AUTO_TEST_CASE(connections_are_established_before_later_ends) {
   log.released = true;
   BOOST_REQUIRE(eventually([&] { return log.text().ends_with("a:disconnected"); }));
   BOOST_TEST(log.text() == "a:established b:established a:disconnected");
+}
+
+// Fewer frames, and fewer CRCs and headers. On the loopback interface a frame has some 64 KB.
+BOOST_AUTO_TEST_CASE(frames_are_as_large_as_tcp_segments) {
+  RawPeer raw;
+  const auto data = pattern(200'000);
+  const auto mr = raw.side.reg(data, kLocalOnly);
+  const auto segment = local(*mr, data);
+  REQUIRE_OK(raw.side.qp->post_send(1, &segment, 1, kSignalled));
+  BOOST_REQUIRE(raw.wait([&] {
+    int waiting = 0;
+    ::ioctl(raw.peer.get(), FIONREAD, &waiting);
+    return waiting != 0;
+  }));
+  std::array<std::byte, 2> length;
+  BOOST_REQUIRE(::recv(raw.peer.get(), length.data(), length.size(), MSG_WAITALL) == 2);
+  int largest = 0;
+  socklen_t size = sizeof largest;
+  BOOST_REQUIRE(::getsockopt(raw.peer.get(), IPPROTO_TCP, TCP_MAXSEG, &largest, &size) == 0);
+  const auto frame = static_cast<int>(iwarp::fpdu_size(iwarp::load16(length.data())));
+  BOOST_TEST(frame > largest / 10 * 9);
+  BOOST_TEST(frame <= 64 * 1024);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
