@@ -23,6 +23,13 @@ std::string_view private_data_of(const DAT_EVENT& event) {
           static_cast<std::size_t>(data.private_data_size)};
 }
 
+// 0 if the address has none.
+std::uint32_t scope_of(const sockaddr* address) {
+  return address->sa_family == AF_INET6
+             ? reinterpret_cast<const sockaddr_in6*>(address)->sin6_scope_id
+             : 0;
+}
+
 // Private data of that size, as text.
 std::string text_of_size(DAT_COUNT size) {
   std::string text;
@@ -411,6 +418,8 @@ BOOST_AUTO_TEST_CASE(ep_query_remote_connected) {
   DAT_EP_PARAM passive{};
   REQUIRE_OK(dat_ep_query(pair.passive.ep, DAT_EP_FIELD_ALL, &passive));
   BOOST_CHECK_EQUAL(passive.remote_port_qual, param.local_port_qual);
+  BOOST_REQUIRE(passive.remote_ia_address_ptr != nullptr);
+  BOOST_CHECK_EQUAL(scope_of(passive.remote_ia_address_ptr), scope_of(pair.ia.attr.ia_address_ptr));
 }
 
 // Programs that support IPv4 only fill in the host address and nothing else.

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "providers/connecting/socket_address.h"
+
 namespace udapl::verbs {
 
 using transport::SocketAddress;
@@ -53,10 +55,10 @@ SocketAddress from_cm(const sockaddr* address) noexcept {
   return result;
 }
 
-transport::Endpoints endpoints_of(rdma_cm_id& id) noexcept {
+transport::Endpoints endpoints_of(const Device& device, rdma_cm_id& id) noexcept {
   transport::Endpoints ends;
-  ends.local = from_cm(::rdma_get_local_addr(&id));
-  ends.remote = from_cm(::rdma_get_peer_addr(&id));
+  ends.local = adapted_to(device.address, from_cm(::rdma_get_local_addr(&id)));
+  ends.remote = adapted_to(device.address, from_cm(::rdma_get_peer_addr(&id)));
   ends.local_port = ends.local.port();
   ends.remote_port = ends.remote.port();
   return ends;

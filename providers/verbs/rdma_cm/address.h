@@ -31,7 +31,8 @@ union CmAddress {
 // The reverse. Returns an unset address for a null pointer or another family.
 [[nodiscard]] transport::SocketAddress from_cm(const sockaddr* address) noexcept;
 
-// Both ends, as recorded in the id.
-[[nodiscard]] transport::Endpoints endpoints_of(rdma_cm_id& id) noexcept;
+// Both ends, as recorded in the id of an adapter at `device`. rdma_cm takes the addresses of a
+// request from the message, which has no scopes: link-local ones get the adapter's.
+[[nodiscard]] transport::Endpoints endpoints_of(const Device& device, rdma_cm_id& id) noexcept;
 
 }  // namespace udapl::verbs

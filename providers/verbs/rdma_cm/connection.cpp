@@ -154,7 +154,7 @@ std::unique_ptr<RdmaConnection> RdmaConnection::take(Adapter& adapter, RdmaConne
   self->peer_read_out_ = event.param.conn.responder_resources;
   self->peer_read_in_ = event.param.conn.initiator_depth;
   const ScopedLock lock(self->lock_);
-  self->endpoints_ = endpoints_of(*event.id);
+  self->endpoints_ = endpoints_of(adapter.device(), *event.id);
   return self;
 }
 
@@ -244,7 +244,7 @@ transport::Endpoints RdmaConnection::endpoints() const noexcept {
 
 // On the active side, keeps the remote address and port that the consumer has given.
 void RdmaConnection::note_endpoints() noexcept {
-  const transport::Endpoints ends = endpoints_of(*id_->get());
+  const transport::Endpoints ends = endpoints_of(adapter_.device(), *id_->get());
   const ScopedLock lock(lock_);
   if (active_) {
     endpoints_.local = ends.local;

@@ -16,6 +16,7 @@
 #include "providers/verbs/environment.h"
 #include "providers/verbs/ia_params.h"
 #include "providers/verbs/local_address.h"
+#include "providers/verbs/rdma_cm/address.h"
 #include "providers/verbs/rdma_cm/connector.h"
 
 namespace udapl::verbs {
@@ -245,6 +246,23 @@ BOOST_AUTO_TEST_CASE(attributes_of_lesser_devices) {
   BOOST_CHECK_EQUAL(a.max_read_segments, 1);
   BOOST_CHECK_EQUAL(a.max_private_data, 247);  // fits every message of rdma_cm and siw
   BOOST_CHECK(a.read_sink_needs_remote_write);
+}
+
+// As rdma_cm records them in the id of a request.
+BOOST_AUTO_TEST_CASE(link_local_ends_have_the_scope_of_the_adapter) {
+  FakeDevice fake;
+  fake.device.address = address_of("fe80::7");
+  fake.device.address.storage.sin6_scope_id = 3;
+  rdma_cm_id id{};
+  id.route.addr.src_sin6 = address_of("fe80::7").storage;
+  id.route.addr.dst_sin6 = address_of("fe80::8").storage;
+  const transport::Endpoints near = endpoints_of(fake.device, id);
+  BOOST_CHECK_EQUAL(near.local.storage.sin6_scope_id, 3);
+  BOOST_CHECK_EQUAL(near.remote.storage.sin6_scope_id, 3);
+
+  id.route.addr.dst_sin6 = address_of("2001:db8::8").storage;
+  const transport::Endpoints far = endpoints_of(fake.device, id);
+  BOOST_CHECK_EQUAL(far.remote.storage.sin6_scope_id, 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
