@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass, field
 
 import siw
+import tsc
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(FOLDER))
@@ -256,11 +257,13 @@ class Machine:
         write("output", "")
 
     def _qemu(self, kernel, initramfs, exchange, console):
+        frequency = tsc.frequency()
         command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-erms,-fsrm,-la57", "-smp", str(self.processors),
                    "-m", str(self.memory), "-display", "none", "-monitor", "none", "-no-reboot", "-nodefaults",
                    "-serial", f"file:{console}", "-kernel", kernel.bootable, "-initrd", initramfs,
                    "-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog clearcpuid=rep_good "
-                              "tsc=reliable random.trust_cpu=on cryptomgr.notests no_timer_check "
+                              "tsc=reliable " + (f"tsc_early_khz={frequency} " if frequency else "") +
+                              "random.trust_cpu=on cryptomgr.notests no_timer_check "
                               f"udapl.next={os.path.join(FOLDER, 'guest', 'setup')}",
                    "-device", "virtio-rng-pci"]
         shared = [("hostroot", "/", True), ("exchange", exchange, False)]
@@ -297,6 +300,10 @@ class Machine:
             with open(os.path.join(exchange, "status")) as file:
                 status = int(file.read())
             say(f"status {status} after {seconds:.1f} s")
+            with open(os.path.join(exchange, "uptime")) as file:
+                uptime = float(file.read())
+            if uptime > 1.1 * seconds:
+                say(f"time passed {uptime / seconds:.1f} times too fast, so commands may have timed out early")
             return status
         except (FileNotFoundError, ValueError):
             pass
