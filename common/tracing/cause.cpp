@@ -37,7 +37,8 @@ const char* remedy(int error) noexcept {
     case ENFILE:
       return "\ntry: a higher limit of open files for this machine (sysctl fs.file-max)";
     case EAGAIN:
-      return "\ntry: a higher limit of processes and threads (ulimit -u), or of the container";
+      return "\ntry: higher limits of processes and threads (ulimit -u), or of the container "
+             "(of RDMA objects: rdma.max of its cgroup)";
     case ENOMEM:
       return "\ntry: higher limits of memory (ulimit -v, and -l for locked memory), or of the "
              "container";

@@ -19,9 +19,7 @@ DAT_RETURN pz_create(DAT_IA_HANDLE ia_handle, DAT_PZ_HANDLE* pz) {
       UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_PROTECTION_DOMAIN, "already %d PZs",
                    ia->attributes().max_pzs);
     auto pd = ia->adapter().create_pd();
-    if (!pd.ok())
-      UDAPL_REFUSE(pd.status().type(), DAT_RESOURCE_PROTECTION_DOMAIN,
-                   "creating a protection domain failed");
+    if (!pd.ok()) return pd.status();
     *pz = &ia->adopt(make_object<Pz>(ia->provider, *ia, *std::move(pd)));
     return Status();
   });

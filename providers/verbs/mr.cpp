@@ -48,9 +48,9 @@ ibv_mr* reg(ibv_pd* pd, const transport::MrInit& init, int access) noexcept {
 // "; this process may lock 64 KiB of memory", or empty if the limit is not the cause.
 std::string lock_limit(int error) {
   rlimit limit{};
-  if (error != ENOMEM || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
-      limit.rlim_cur == RLIM_INFINITY)
-    return {};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  // Without any memory that it may lock, a process gets EPERM.
+  if (error != ENOMEM && (error != EPERM || limit.rlim_cur != 0)) return {};
   return "; this process may lock " + std::to_string(limit.rlim_cur / 1024) +
          " KiB of memory (ulimit -l)";
 }

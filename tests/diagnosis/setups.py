@@ -494,7 +494,7 @@ def device_without_entry(world):
 
 # ---- the provider for RDMA hardware, with mocks of its libraries --------------------------------
 
-ENOMEM, EACCES = 12, 13
+EPERM, EAGAIN, ENOMEM, EACCES = 1, 11, 12, 13
 
 
 def on_doubles(world, device, words=(), before=(), **environment):
@@ -556,6 +556,22 @@ def verbs_little_locked_memory(world):
                    VERBS_MOCK_FAIL=f"ibv_reg_mr_iova2={ENOMEM}"),
         "ibv_reg_mr of 1048576 bytes with access",
         "try: ulimit -l unlimited (memlock in limits.conf)")
+
+
+@case
+def verbs_no_locked_memory(world):
+    return doubles_told(
+        on_doubles(world, "lo 0", ("memory", "4096"), ("prlimit", "--memlock=0"),
+                   VERBS_MOCK_FAIL=f"ibv_reg_mr_iova2={EPERM}"),
+        "this process may lock 0 KiB of memory (ulimit -l)",
+        "try: ulimit -l unlimited (memlock in limits.conf)")
+
+
+@case
+def verbs_limit_of_the_cgroup(world):
+    """The kernel refuses objects beyond rdma.max with EAGAIN."""
+    return doubles_told(on_doubles(world, "lo 0", ("memory", "4096"), VERBS_MOCK_FAIL=f"ibv_alloc_pd={EAGAIN}"),
+                        "ibv_alloc_pd: Resource temporarily unavailable (EAGAIN)", "rdma.max of its cgroup")
 
 
 @case
