@@ -21,11 +21,9 @@ Cq::Cq(Reactor& reactor, int depth, transport::CqSink& sink)
       gate_(reactor, SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 int Cq::poll(transport::Completion* out, int max) noexcept {
+  const std::uint64_t count = std::min(waiting(), static_cast<std::uint64_t>(std::max(max, 0)));
+  if (count == 0) return 0;
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  // acquire: pairs with push().
-  const std::uint64_t waiting = tail_.load(std::memory_order_acquire) - head;
-  if (waiting == 0) return 0;
-  const std::uint64_t count = std::min(waiting, static_cast<std::uint64_t>(std::max(max, 0)));
   for (std::uint64_t i = 0; i < count; ++i) out[i] = slots_[(head + i) & mask_].completion;
   head_.store(head + count, std::memory_order_release);  // the slots may be written again
   return static_cast<int>(count);
@@ -52,10 +50,7 @@ void Cq::wake_sleepers() noexcept {
   for (const Attached& attached : qps_) attached.qp->on_completion_wanted();
 }
 
-int Cq::size() noexcept {
-  const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  return static_cast<int>(tail_.load(std::memory_order_acquire) - head);
-}
+int Cq::size() noexcept { return static_cast<int>(waiting()); }
 
 int Cq::depth() const noexcept {
   const ScopedLock push_guard(push_lock_);
@@ -90,23 +85,9 @@ Status Cq::set_capacity(int depth, int unseen) {
   return Status();
 }
 
-bool Cq::push(const transport::Completion& completion, const Qp& owner, bool notify) noexcept {
-  bool fire = false;
-  {
-    const ScopedLock push_guard(push_lock_);
-    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    if (overflowed_ || tail - head_.load(std::memory_order_acquire) >= capacity_) [[unlikely]] {
-      if (!overflowed_) gate_.post(kOverflow);
-      overflowed_ = true;
-      return false;
-    }
-    slots_[tail & mask_] = {completion, &owner};
-    tail_.store(tail + 1, std::memory_order_release);
-    fire = notify && demand_.wanted.load(std::memory_order_relaxed) && --missing_ == 0;
-    if (fire) demand_.wanted.store(false, std::memory_order_relaxed);
-  }
-  if (fire) gate_.post(kNotify);
-  return true;
+void Cq::overflow() noexcept {
+  if (!overflowed_) gate_.post(kOverflow);
+  overflowed_ = true;
 }
 
 void Cq::attach(Qp& qp, int unseen) {

@@ -9,6 +9,7 @@
 #include "providers/reactor/sink_gate.h"
 #include "providers/soft/completion_demand.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,21 @@ class Cq final : public transport::Cq {
   Cq& operator=(const Cq&) = delete;
 
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
+  // Implement dapl::PollsBatches; see there.
+  static constexpr int kBatch = 16;
+  [[nodiscard]] bool polls_batches() const noexcept UDAPL_REQUIRES(lock) { return true; }
+  [[nodiscard]] int poll_batch() noexcept UDAPL_REQUIRES(lock) {
+    return static_cast<int>(std::min<std::uint64_t>(waiting(), kBatch));
+  }
+  [[nodiscard]] bool take_only(transport::Completion& only) noexcept UDAPL_REQUIRES(lock) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    only = slots_[head & mask_].completion;
+    head_.store(head + 1, std::memory_order_release);  // the slot may be written again
+    return true;
+  }
+  int convert_batch(int count, transport::Completion* out) noexcept UDAPL_REQUIRES(lock) {
+    return poll(out, count);
+  }
   bool progress() noexcept override { return reactor_.poll(); }
   // Called for each completion taken; returns whether the consumer should make a turn now. Even a
   // consumer that always finds a completion has to drive now and then, or nothing else makes
@@ -55,9 +71,11 @@ class Cq final : public transport::Cq {
   // ---- for Qp ----------------------------------------------------------------------------------
   // Appends a completion of `owner`; `notify`: whether it wakes the consumer of an armed CQ.
   // Returns false if the queue is full, or has been full before: the completion is lost, and the
-  // QP must break its connection. The caller holds its Qp lock.
-  [[nodiscard]] bool push(const transport::Completion& completion, const Qp& owner,
-                          bool notify) noexcept UDAPL_EXCLUDES(push_lock_);
+  // QP must break its connection. The caller holds its Qp lock. Inline, so that the completion is
+  // built in its slot: copying what was just stored piece by piece waits for those stores.
+  [[nodiscard, gnu::always_inline]] bool push(const transport::Completion& completion,
+                                              const Qp& owner, bool notify) noexcept
+      UDAPL_EXCLUDES(push_lock_);
   // Registers a QP to be notified of an overflow, and by arm(); called once for each role that the
   // QP has. `unseen`: QpInit::max_unseen if the role is that of a requester. detach waits for a
   // running call: no Qp lock may be held. attach throws std::bad_alloc.
@@ -85,6 +103,11 @@ class Cq final : public transport::Cq {
   // Sink calls.
   enum Call : unsigned { kNotify, kOverflow };
   void deliver(unsigned call) noexcept;
+  [[nodiscard]] std::uint64_t waiting() const noexcept UDAPL_REQUIRES(lock) {
+    // acquire: pairs with push().
+    return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_relaxed);
+  }
+  void overflow() noexcept UDAPL_REQUIRES(push_lock_);
   void break_qps() noexcept UDAPL_EXCLUDES(qps_lock_);
   void wake_sleepers() noexcept UDAPL_EXCLUDES(qps_lock_);
   // INVALID_STATE: more completions than that are waiting. Throws std::bad_alloc.
@@ -114,5 +137,25 @@ class Cq final : public transport::Cq {
   int unseen_ UDAPL_GUARDED_BY(qps_lock_) = 0;  // the sum over qps_
   SinkGate gate_;
 };
+
+inline bool Cq::push(const transport::Completion& completion, const Qp& owner,
+                     bool notify) noexcept {
+  bool fire = false;
+  {
+    const ScopedLock push_guard(push_lock_);
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    if (overflowed_ || tail - head_.load(std::memory_order_acquire) >= capacity_) [[unlikely]] {
+      overflow();
+      return false;
+    }
+    slots_[tail & mask_] = {completion, &owner};
+    tail_.store(tail + 1, std::memory_order_release);
+    fire = notify && demand_.wanted.load(std::memory_order_relaxed) && --missing_ == 0;
+    if (fire) demand_.wanted.store(false, std::memory_order_relaxed);
+  }
+  if (fire) [[unlikely]]
+    gate_.post(kNotify);
+  return true;
+}
 
 }  // namespace udapl::soft

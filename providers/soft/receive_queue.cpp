@@ -144,6 +144,25 @@ Verdict ReceiveQueue::check_placed(bool placed) noexcept {
   return Verdict::kCatastrophic;
 }
 
+// Consumes buffer_, and reports it with the data and status in `completion`. Inline because of
+// Cq::push.
+[[gnu::always_inline]] inline void ReceiveQueue::complete(transport::Completion completion,
+                                                          bool solicited) noexcept {
+  completion.id = buffer_.id;
+  completion.qp_context = shared_.context;
+  const bool success = completion.status == DAT_DTO_SUCCESS;
+  const bool notify =
+      !success || (solicited_only_ ? solicited : (buffer_.flags & transport::kQuiet) == 0);
+  receiving_ = false;
+  ++messages_;
+  if (srq_ == nullptr)
+    receives_.pop();
+  else
+    ++unread_bound_;
+  if (cq_ != nullptr && !cq_->push(completion, shared_.qp, notify))
+    shared_.fault.raise(BreakReason::kLocalFault);
+}
+
 void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {
   transport::Completion completion{};
   completion.operation = done.invalidated ? DAT_DTO_RECEIVE_WITH_INVALIDATE : DAT_DTO_RECEIVE;
@@ -161,24 +180,6 @@ Verdict ReceiveQueue::immediate(const iwarp::ImmediateBytes& data, bool solicite
   completion.immediate = value.immediate;
   complete(completion, solicited);
   return Verdict::kOk;
-}
-
-// Consumes buffer_, and reports it with the data and status in `completion`.
-void ReceiveQueue::complete(const transport::Completion& completion, bool solicited) noexcept {
-  transport::Completion full = completion;
-  full.id = buffer_.id;
-  full.qp_context = shared_.context;
-  const bool success = full.status == DAT_DTO_SUCCESS;
-  const bool notify =
-      !success || (solicited_only_ ? solicited : (buffer_.flags & transport::kQuiet) == 0);
-  receiving_ = false;
-  ++messages_;
-  if (srq_ == nullptr)
-    receives_.pop();
-  else
-    ++unread_bound_;
-  if (cq_ != nullptr && !cq_->push(full, shared_.qp, notify))
-    shared_.fault.raise(BreakReason::kLocalFault);
 }
 
 // Flushes the buffer of an unfinished message, then all other receives of this queue.

@@ -92,7 +92,7 @@ class ReceiveQueue {
   [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,
                                        std::size_t length) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict check_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
-  void complete(const transport::Completion& completion, bool solicited) noexcept
+  void complete(transport::Completion completion, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool holds_more_than(int mark) noexcept UDAPL_REQUIRES(qp_locked);
 

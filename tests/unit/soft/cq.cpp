@@ -35,6 +35,23 @@ struct Fixture {
 };
 using Ids = std::vector<WorkId>;
 
+// As a dequeue does: a single completion is taken alone.
+Ids dequeue(Cq& cq) {
+  const ScopedLock lock(cq.lock);
+  BOOST_REQUIRE(cq.polls_batches());
+  const int count = cq.poll_batch();
+  std::vector<Completion> got(Cq::kBatch);
+  int taken = count;
+  if (count == 1)
+    BOOST_REQUIRE(cq.take_only(got.front()));
+  else if (count != 0)
+    taken = cq.convert_batch(count, got.data());
+  BOOST_TEST(taken == count);
+  Ids ids;
+  for (int i = 0; i < taken; ++i) ids.push_back(got[i].id);
+  return ids;
+}
+
 BOOST_FIXTURE_TEST_SUITE(cq, Fixture)
 
 BOOST_AUTO_TEST_CASE(oldest_first_in_pieces) {
@@ -47,6 +64,29 @@ BOOST_AUTO_TEST_CASE(oldest_first_in_pieces) {
   BOOST_TEST((poll() == Ids{4, 5, 6, 7, 8, 9}));
   BOOST_TEST(cq->size() == 0);
   BOOST_TEST(poll().empty());
+}
+
+BOOST_AUTO_TEST_CASE(batches_hold_the_oldest) {
+  BOOST_TEST(dequeue(*cq).empty());
+  BOOST_REQUIRE(cq->resize(40).ok());
+  for (WorkId id = 1; id <= 40; ++id) BOOST_REQUIRE(push(id));
+  for (WorkId first = 1; first <= 33; first += Cq::kBatch) {
+    const Ids ids = dequeue(*cq);
+    BOOST_TEST(ids.size() == std::min<std::size_t>(Cq::kBatch, 41 - first));
+    for (std::size_t i = 0; i != ids.size(); ++i) BOOST_TEST(ids[i] == first + i);
+  }
+  BOOST_TEST(dequeue(*cq).empty());
+}
+
+// A slot can be used again as soon as its completion was taken.
+BOOST_AUTO_TEST_CASE(single_completions_make_room) {
+  for (WorkId id = 1; id <= 100; ++id) {
+    BOOST_REQUIRE(push(id));
+    BOOST_TEST((dequeue(*cq) == Ids{id}));
+    BOOST_TEST(cq->size() == 0);
+  }
+  for (WorkId id = 1; id <= 8; ++id) BOOST_TEST(push(id));
+  BOOST_TEST((dequeue(*cq) == Ids{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 // If Writes complete as soon as they are posted, no dequeue finds the queue empty. A turn of the
