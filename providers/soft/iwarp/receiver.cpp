@@ -234,7 +234,9 @@ std::size_t Receiver::next_fpdu(std::span<const std::byte> staged, Inbound& inbo
 std::size_t Receiver::feed_plain(std::span<const std::byte> staged, Inbound& inbound) noexcept {
   if (state_ != State::kOpen || open_ != 0 || stalled_) return 0;
   std::size_t used = 0;
-  while (const std::size_t plain = plain_message(staged.subspan(used), inbound)) {
+  while (used != staged.size()) {
+    const std::size_t plain = plain_message(staged.subspan(used), inbound);
+    if (plain == 0) break;
     used += plain;
     if (state_ != State::kOpen) {
       left_over_ = 0;

@@ -33,6 +33,18 @@ static_assert(kMarkedArena + Sender::kCopyLimit <= TxBatch::kMinArena);
 static_assert(kMarkedSpans <= TxBatch::kMinReferringSpans &&
               2 * kCopiedSpans <= TxBatch::kMinSpans);
 
+// Writes what begins every FPDU: its length, the control bytes, and an STag or the word in its
+// place. Returns the end.
+std::byte* write_front(std::byte* p, Opcode opcode, std::size_t ulpdu, bool last,
+                       std::uint32_t first_word) noexcept {
+  p = store16(p, static_cast<std::uint16_t>(ulpdu));
+  p = store8(p, static_cast<std::uint8_t>((is_tagged(opcode) ? kDdpTagged : 0) |
+                                          (last ? kDdpLast : 0) | kDdpVersionValue));
+  p = store8(p, static_cast<std::uint8_t>(kRdmapVersionValue << kRdmapVersionShift |
+                                          static_cast<unsigned>(opcode)));
+  return store32(p, first_word);
+}
+
 // Writes pad and CRC field; returns the end.
 std::byte* write_trailer(std::byte* p, std::size_t pad, bool crc_on, std::uint32_t crc) noexcept {
   std::memset(p, 0, pad);
@@ -203,19 +215,17 @@ void Sender::begin_terminate(const Terminate& terminate) noexcept {
       static_cast<std::uint8_t>(encode(terminate, std::span(body_).first<kTerminateMaxSize>()));
 }
 
-void Sender::begin_short(const Short& message, std::uint32_t length) noexcept {
-  if (message.opcode == Opcode::kWrite)
-    begin_write(message.stag, message.to, {}, length);
-  else
-    begin_send(message.opcode, 0, {}, length);
-  busy_ = false;
-}
-
-std::byte* Sender::write_short_front(std::byte* out, const Short& message,
+// As begin() and write_header() would. The message is built at once, so nothing of it is kept.
+std::byte* Sender::write_short_front(std::byte* p, const Short& message,
                                      std::uint32_t length) noexcept {
-  assert(builds_plainly());
-  begin_short(message, length);
-  return write_header(out, {length, true, true});
+  const bool write = message.opcode == Opcode::kWrite;
+  p = write_front(p, message.opcode,
+                  write ? kTaggedHeaderSize + length : kUntaggedHeaderSize + length, true,
+                  write ? message.stag : 0);
+  if (write) return store64(p, message.to);
+  p = store32(p, kQueueSend);
+  p = store32(p, next_msn_[kQueueSend]++);
+  return store32(p, 0);
 }
 
 bool Sender::add_short(TxBatch& batch, const Short& message,
@@ -225,9 +235,8 @@ bool Sender::add_short(TxBatch& batch, const Short& message,
   if (batch.free_arena() < kPlainArena && !(batch.can_enlarge() && batch.enlarge(kMinEnlarged)))
     return false;
   const auto length = static_cast<std::uint32_t>(payload.size());
-  begin_short(message, length);
   std::byte* const start = batch.arena_end();
-  std::byte* end = write_header(start, {length, true, true});
+  std::byte* end = write_short_front(start, message, length);
   const std::size_t pad =
       pad_size(static_cast<std::size_t>(end - start) - kFpduLengthSize + length);
   if (length != 0) std::memcpy(end, payload.data(), length);
@@ -340,12 +349,7 @@ Sender::Segment Sender::next_segment() const noexcept {
 std::byte* Sender::write_header(std::byte* p, const Segment& segment) const noexcept {
   const bool tagged = is_tagged(opcode_);
   const std::size_t header = tagged ? kTaggedHeaderSize : kUntaggedHeaderSize;
-  p = store16(p, static_cast<std::uint16_t>(header + body_size_ + segment.bytes));
-  p = store8(p, static_cast<std::uint8_t>((tagged ? kDdpTagged : 0) |
-                                          (segment.last ? kDdpLast : 0) | kDdpVersionValue));
-  p = store8(p, static_cast<std::uint8_t>(kRdmapVersionValue << kRdmapVersionShift |
-                                          static_cast<unsigned>(opcode_)));
-  p = store32(p, first_word_);
+  p = write_front(p, opcode_, header + body_size_ + segment.bytes, segment.last, first_word_);
   if (tagged) return store64(p, to_ + offset_);
   p = store32(p, queue_);
   p = store32(p, msn_);

@@ -99,8 +99,8 @@ class Sender {
   // others.
   bool builds_plainly() const noexcept { return !crc_ && !markers_; }
   bool checksums() const noexcept { return crc_; }
-  // Writes the bytes in front of the payload and returns their end. The payload is followed by
-  // zeros, as many as the frame has bytes of pad and CRC. REQUIRES: builds_plainly().
+  // Writes the bytes in front of the payload and returns their end. If builds_plainly(), the
+  // payload is followed by zeros, as many as the frame has bytes of pad and CRC.
   std::byte* write_short_front(std::byte* out, const Short& message, std::uint32_t length) noexcept;
   bool adds_short() const noexcept { return !markers_; }
   // Appends the message with a copy of its payload. Returns false if the batch has no room.
@@ -134,7 +134,6 @@ class Sender {
   // if memory is short. Returns false if the batch has no room.
   [[nodiscard]] bool make_room(TxBatch& batch, Segment& segment) const noexcept;
   [[nodiscard]] bool is_slow(std::size_t before) const noexcept;
-  void begin_short(const Short& message, std::uint32_t length) noexcept;
   void build_plain(TxBatch& batch, const Segment& segment) noexcept;
   void build_marked(TxBatch& batch, const Segment& segment) noexcept;
   // Calls take(data, bytes) for each piece of the next `bytes` of payload.
