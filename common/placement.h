@@ -14,7 +14,7 @@
 namespace udapl {
 
 // The number of bytes at the end of a placement that are stored after all others.
-inline constexpr std::size_t kPlacedLast = 8;
+inline constexpr std::size_t kPlacedLast = sizeof(std::uint64_t);
 
 namespace detail {
 
@@ -35,6 +35,9 @@ void store_word(std::byte* to, const std::byte* from) noexcept {
 inline void place_bytes(std::byte* to, std::span<const std::byte> from) noexcept {
   const std::size_t rest = from.size() - std::min(from.size(), kPlacedLast);
   if (rest != 0) copy_bytes(to, from.data(), rest);
+  if (rest + kPlacedLast == from.size() &&
+      reinterpret_cast<std::uintptr_t>(to + rest) % kPlacedLast == 0) [[likely]]
+    return detail::store_word<std::uint64_t>(to + rest, from.data() + rest);
   for (std::size_t at = rest; at != from.size();) {
     const auto address = reinterpret_cast<std::uintptr_t>(to + at);
     const std::size_t alignment = std::size_t{1} << std::countr_zero(address | kPlacedLast);

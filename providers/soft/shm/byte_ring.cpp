@@ -108,24 +108,25 @@ void RingWriter::begin_lap() noexcept {
 // them has read none of a later publication; the head is stored after them. All stores are made at
 // once, because a waiting reader keeps fetching the cache line. For a reader that does not wait
 // they would be useless.
-void RingWriter::show_latest() noexcept {
+void RingWriter::show_latest(RingControl& control) noexcept {
   if (latest_ == nullptr || head_ - shown_ > kMaxLatest || !keeps_up_) {
-    control_.latest_from.store(kNoLatest, std::memory_order_relaxed);
+    control.latest_from.store(kNoLatest, std::memory_order_relaxed);
     return;
   }
   std::array<std::uint64_t, kLatestWords> words;
   std::memcpy(words.data(), latest_, sizeof words);
-  control_.latest_from.store(shown_, std::memory_order_relaxed);
+  control.latest_from.store(shown_, std::memory_order_relaxed);
   for (std::size_t i = 0; i != words.size(); ++i)
-    control_.latest[i].store(words[i], std::memory_order_release);
+    control.latest[i].store(words[i], std::memory_order_release);
 }
 
 bool RingWriter::publish() noexcept {
-  show_latest();
-  control_.acknowledged.store(acknowledged_, std::memory_order_release);
+  RingControl& control = control_;  // a local variable, so that stores to it do not reload it
+  show_latest(control);
+  control.acknowledged.store(acknowledged_, std::memory_order_release);
   shown_ = head_;
-  control_.head.store(head_, std::memory_order_seq_cst);
-  return clear_sleep_flag(control_.reader_sleeps);
+  control.head.store(head_, std::memory_order_seq_cst);
+  return clear_sleep_flag(control.reader_sleeps);
 }
 
 RingMoved RingWriter::write(std::span<const std::byte> bytes) noexcept {
@@ -271,12 +272,14 @@ bool RingReader::take_from_window(std::span<std::byte> room) noexcept {
 
 // Copies the bytes that the writer stored beside its index, if no others are unread.
 bool RingReader::copy_latest() noexcept {
-  const std::size_t bytes = head_ - tail_;
-  if (bytes > kMaxLatest || control_.latest_from.load(std::memory_order_acquire) != tail_)
+  const RingControl& control = control_;
+  const std::uint64_t tail = tail_;
+  const std::size_t bytes = head_ - tail;
+  if (bytes > kMaxLatest || control.latest_from.load(std::memory_order_acquire) != tail)
     return false;
   for (std::size_t i = 0; i * sizeof(std::uint64_t) < bytes; ++i)
-    latest_[i] = control_.latest[i].load(std::memory_order_acquire);
-  return control_.latest_from.load(std::memory_order_relaxed) == tail_;
+    latest_[i] = control.latest[i].load(std::memory_order_acquire);
+  return control.latest_from.load(std::memory_order_relaxed) == tail;
 }
 
 std::span<const std::byte> RingReader::input() noexcept {

@@ -138,7 +138,7 @@ class RingWriter {
   [[nodiscard]] std::size_t room() const noexcept { return window_ - (head_ - tail_); }
 
   [[nodiscard]] std::size_t put_in_porch(std::span<const std::byte> bytes) noexcept;
-  void show_latest() noexcept;
+  void show_latest(RingControl& control) noexcept;
 
   RingControl& control_;
   std::span<std::byte> porch_;
