@@ -26,12 +26,11 @@ Result<transport::SocketAddress> check_gid(const sockaddr& address, DAT_RETURN a
 
 }  // namespace
 
-Result<transport::PrivateData> check_private_data(const Ia& ia, DAT_COUNT size, const void* data,
+Result<transport::PrivateData> check_private_data(DAT_COUNT most, DAT_COUNT size, const void* data,
                                                   DAT_RETURN size_arg,
                                                   DAT_RETURN data_arg) noexcept {
-  if (size < 0 || size > ia.attributes().max_private_data)
-    UDAPL_REFUSE(DAT_INVALID_PARAMETER, size_arg, "private_data_size %d, at most %d", size,
-                 ia.attributes().max_private_data);
+  if (size < 0 || size > most)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, size_arg, "private_data_size %d, at most %d", size, most);
   if (size > 0 && data == nullptr)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, data_arg, "null private data of size %d", size);
   return transport::PrivateData(static_cast<const std::byte*>(data),

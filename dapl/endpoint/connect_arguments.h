@@ -7,11 +7,9 @@
 // Checks of arguments that several connection calls share. Each traces its refusals.
 namespace udapl::dapl {
 
-class Ia;
-
 // A consumer's private data. `size_arg`, `data_arg`: subtypes for a size that is negative or more
-// than the transport carries, and for null data of some size.
-[[nodiscard]] Result<transport::PrivateData> check_private_data(const Ia& ia, DAT_COUNT size,
+// than `most`, and for null data of some size.
+[[nodiscard]] Result<transport::PrivateData> check_private_data(DAT_COUNT most, DAT_COUNT size,
                                                                 const void* data,
                                                                 DAT_RETURN size_arg,
                                                                 DAT_RETURN data_arg) noexcept;

@@ -11,6 +11,14 @@
 
 namespace udapl::dapl {
 
+namespace {
+
+// More private data than a peer's connection manager puts into a reply or rejection. An existing
+// provider over InfiniBand hands over 196 bytes, whatever its program passed.
+constexpr std::size_t kPeerData = 256;
+
+}  // namespace
+
 Status illegal(const Ep& ep, EpInput input) noexcept {
   const Status status(wrong_state(ep.state()));
   const char* const broken = ep.state() == DAT_EP_STATE_DISCONNECTED ? ep.break_reason() : "";
@@ -41,7 +49,7 @@ Status Ep::connect(const transport::ConnectRequest& request, ConnectKind kind) {
   if (by_address && config_.comm.domain != request.remote.family())
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "address family %d, communicator's %d",
                  request.remote.family(), config_.comm.domain);
-  connection_.reserve_peer_data(static_cast<std::size_t>(ia->attributes().max_private_data));
+  connection_.reserve_peer_data(kPeerData);
 
   await_established(true);
   if (const Status status = qp_->connect(request); !status.ok()) {
@@ -164,6 +172,10 @@ Status check_flags(DAT_CONNECT_FLAGS flags) noexcept {
   return Status();
 }
 
+DAT_COUNT room_of_request(const Ep& ep) noexcept {
+  return ep.ia->attributes().private_data.request;
+}
+
 }  // namespace
 
 DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_QUAL conn_qual,
@@ -175,7 +187,7 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
     if (remote == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null address");
     if (const Status status = check_timeout(timeout, DAT_INVALID_ARG4); !status.ok()) return status;
     Result<transport::PrivateData> data = check_private_data(
-        *ep->ia, private_data_size, private_data, DAT_INVALID_ARG5, DAT_INVALID_ARG6);
+        room_of_request(*ep), private_data_size, private_data, DAT_INVALID_ARG5, DAT_INVALID_ARG6);
     if (!data.ok()) return data.status();
     if (const Status status = check_flags(flags); !status.ok()) return status;
     Result<transport::SocketAddress> peer = check_peer(remote, DAT_INVALID_ARG2);
@@ -195,7 +207,7 @@ DAT_RETURN ep_common_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DA
     if (remote == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "null address");
     if (const Status status = check_timeout(timeout, DAT_INVALID_ARG3); !status.ok()) return status;
     Result<transport::PrivateData> data = check_private_data(
-        *ep->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
+        room_of_request(*ep), private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
     if (!data.ok()) return data.status();
     Result<transport::SocketAddress> peer = check_peer(remote, DAT_INVALID_ARG2);
     if (!peer.ok()) return peer.status();
@@ -217,7 +229,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE dup, DAT_TIMEOUT t
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE2, "EPs of different IAs");
     if (const Status status = check_timeout(timeout, DAT_INVALID_ARG3); !status.ok()) return status;
     Result<transport::PrivateData> data = check_private_data(
-        *ep->ia, private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
+        room_of_request(*ep), private_data_size, private_data, DAT_INVALID_ARG4, DAT_INVALID_ARG5);
     if (!data.ok()) return data.status();
     if (const Status status = check_qos(qos); !status.ok()) return status;
     return ep->dup_connect(*like, {{}, 0, timeout, *data});

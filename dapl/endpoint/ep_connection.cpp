@@ -5,9 +5,9 @@
 
 namespace udapl::dapl {
 
-void EpConnection::reserve_peer_data(std::size_t max_private_data) {
+void EpConnection::reserve_peer_data(std::size_t most) {
   peer_data_.clear();
-  peer_data_.reserve(max_private_data);
+  peer_data_.reserve(most);
 }
 
 void EpConnection::begin_active(const Target& target, transport::Endpoints local) noexcept {

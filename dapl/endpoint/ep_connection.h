@@ -31,7 +31,7 @@ class EpConnection {
   // ---- set-up
   // Before a connect: drops the private data of an earlier one and makes room for so many bytes,
   // since on_established must not allocate. Throws std::bad_alloc.
-  void reserve_peer_data(std::size_t max_private_data);
+  void reserve_peer_data(std::size_t most);
   // The transport connects to `target` from `local`.
   void begin_active(const Target& target, transport::Endpoints local) noexcept;
   // The transport accepts a request. `ends` as the CR shows them, `max_rdma_read_out` if the peer

@@ -114,8 +114,9 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep_handle, DAT_COUNT pr
     if (cr == nullptr) return cr.refusal();
     Result<Ep*> ep = choose_ep(*cr, ep_handle);
     if (!ep.ok()) return ep.status();
-    Result<transport::PrivateData> data = check_private_data(
-        *cr->ia, private_data_size, private_data, DAT_INVALID_ARG3, DAT_INVALID_ARG4);
+    Result<transport::PrivateData> data =
+        check_private_data(cr->ia->attributes().private_data.reply, private_data_size, private_data,
+                           DAT_INVALID_ARG3, DAT_INVALID_ARG4);
     if (!data.ok()) return data.status();
     Decision decision(*cr);
     if (!decision.claimed()) return being_decided(handle);
@@ -133,8 +134,9 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
   return boundary([&]() -> Status {
     const auto cr = require<Cr>(handle);
     if (cr == nullptr) return cr.refusal();
-    Result<transport::PrivateData> data = check_private_data(
-        *cr->ia, private_data_size, private_data, DAT_INVALID_ARG2, DAT_INVALID_ARG3);
+    Result<transport::PrivateData> data =
+        check_private_data(cr->ia->attributes().private_data.rejection, private_data_size,
+                           private_data, DAT_INVALID_ARG2, DAT_INVALID_ARG3);
     if (!data.ok()) return data.status();
     Decision decision(*cr);
     if (!decision.claimed()) return being_decided(handle);

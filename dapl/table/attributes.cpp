@@ -123,7 +123,7 @@ void fill(const Provider& provider, const transport::Attributes& from,
   to->completion_flags_supported = static_cast<DAT_COMPLETION_FLAGS>(
       DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_SOLICITED_WAIT_FLAG |
       DAT_COMPLETION_UNSIGNALLED_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG);
-  to->max_private_data_size = from.max_private_data;
+  to->max_private_data_size = from.private_data.request;
   to->supports_multipath = DAT_FALSE;
   to->ep_creator = DAT_PSP_CREATES_EP_IFASKED;
   to->pz_support = DAT_PZ_UNIQUE;

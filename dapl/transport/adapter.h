@@ -18,6 +18,14 @@
 
 namespace udapl::transport {
 
+// The most bytes of private data in the messages that set up a connection. A reply and a rejection
+// have room for no less than a request.
+struct PrivateDataRoom {
+  int request = 0;
+  int reply = 0;
+  int rejection = 0;
+};
+
 // Limits and properties of an adapter; fixed while it is open. The core builds DAT_IA_ATTR and
 // DAT_PROVIDER_ATTR from it and rejects requests beyond a limit before it calls the transport.
 struct Attributes {
@@ -49,7 +57,7 @@ struct Attributes {
   int max_srqs = 0;  // 0: no SRQs
   int max_eps_per_srq = 0;
   int max_recv_per_srq = 0;
-  int max_private_data = 0;  // bytes in either direction
+  PrivateDataRoom private_data;
   bool zero_based_va = false;
   bool shared_memory_lmr = false;  // DAT_MEM_TYPE_SHARED_VIRTUAL
   bool srq_pz_may_differ = false;

@@ -62,7 +62,7 @@ struct ConnectRequest {
   DAT_CONN_QUAL conn_qual;   // of the peer's listener; only port_of(conn_qual) matters
   DAT_TIMEOUT timeout_us;    // covers everything until the peer's consumer accepts or rejects;
                              // DAT_TIMEOUT_INFINITE: no limit
-  PrivateData private_data;  // copied; at most Attributes::max_private_data
+  PrivateData private_data;  // copied; at most Attributes::private_data.request
 };
 
 // A peer's connection request. Owned by a CR. Thread-safe as long as only one thread accepts or

@@ -63,7 +63,7 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
   a.max_srqs = kMaxObjects;
   a.max_eps_per_srq = kMaxObjects;
   a.max_recv_per_srq = kMaxObjects;
-  a.max_private_data = kMaxPrivateData;
+  a.private_data = {kMaxPrivateData, kMaxPrivateData, kMaxPrivateData};
   a.zero_based_va = true;
   a.shared_memory_lmr = true;
   a.srq_pz_may_differ = true;  // an SRQ's segments are checked against its own PZ

@@ -74,7 +74,7 @@ Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<
     : device_(std::move(device)),
       environment_(environment),
       max_inline_(environment.max_inline),
-      attributes_(make_attributes(device_, environment_, kit.request_room(device_))),
+      attributes_(make_attributes(device_, environment_, kit.private_data_room(device_))),
       sink_(sink),
       reactor_(std::move(reactor)),
       idle_cqs_(*reactor_),

@@ -71,7 +71,7 @@ bool has_windows(const Device& device) noexcept {
 }
 
 transport::Attributes make_attributes(const Device& device, const Environment& environment,
-                                      std::size_t max_private_data) {
+                                      transport::PrivateDataRoom private_data) {
   const ibv_device_attr& d = device.attr.orig_attr;
   const bool iwarp = device.iwarp();
   transport::Attributes a;
@@ -105,7 +105,7 @@ transport::Attributes make_attributes(const Device& device, const Environment& e
   a.max_srqs = d.max_srq_wr > 0 ? d.max_srq : 0;
   a.max_eps_per_srq = a.max_srqs > 0 ? d.max_qp : 0;
   a.max_recv_per_srq = a.max_srqs > 0 ? d.max_srq_wr : 0;
-  a.max_private_data = static_cast<int>(max_private_data);
+  a.private_data = private_data;
   a.shared_memory_lmr = true;
   a.read_sink_needs_remote_write = iwarp;
   a.read_sink_context_exposed = iwarp;

@@ -9,11 +9,11 @@
 
 namespace udapl::verbs {
 
-// Derives the attributes of an adapter from those of its device and port. `max_private_data`:
-// ConnectorKit::request_room. Pure.
+// Derives the attributes of an adapter from those of its device and port. `private_data`:
+// ConnectorKit::private_data_room. Pure.
 [[nodiscard]] transport::Attributes make_attributes(const Device& device,
                                                     const Environment& environment,
-                                                    std::size_t max_private_data);
+                                                    transport::PrivateDataRoom private_data);
 
 // Whether the device supports RMRs (windows of any type), and whether the peer's Send with
 // Invalidate works on them (windows of type 2).

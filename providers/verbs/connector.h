@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "common/result.h"
+#include "dapl/transport/adapter.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/sink.h"
 
@@ -136,8 +137,8 @@ struct ConnectorKit {
   // InfiniBand port, in this partition. Returns nullopt and sets errno if there is none.
   std::optional<Place> (*place_of)(const transport::SocketAddress& address,
                                    std::optional<std::uint16_t> pkey);
-  // The most private data that a request from this device can carry.
-  std::size_t (*request_room)(const Device& device) noexcept;
+  // The most private data that the messages of this device can carry.
+  transport::PrivateDataRoom (*private_data_room)(const Device& device) noexcept;
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
   Result<std::unique_ptr<Connector>> (*open)(Adapter& adapter);
 };

@@ -6,6 +6,9 @@
 // Short forms for tests of connections.
 namespace conformance {
 
+// Bytes of private data: more than a reply or a rejection carries on any transport.
+inline constexpr DAT_COUNT kMoreThanReplies = 257;
+
 inline DAT_CR_PARAM query_cr(DAT_CR_HANDLE cr) {
   DAT_CR_PARAM param{};
   REQUIRE_OK(dat_cr_query(cr, DAT_CR_FIELD_ALL, &param));

@@ -85,14 +85,31 @@ BOOST_AUTO_TEST_CASE(conn_private_data_max,
   CHECK_TYPE(connect_to(pair, here, pair.conn_qual, kPatience, 1, nullptr), DAT_INVALID_PARAMETER);
   const DAT_CR_HANDLE cr = pair.connect_and_take_cr(kPatience, most);
   BOOST_CHECK_EQUAL(query_cr(cr).private_data_size, max);
-  CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, max + 1, const_cast<char*>(more.data())),
-             DAT_INVALID_PARAMETER);
+  char too_much[kMoreThanReplies];
+  CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, kMoreThanReplies, too_much), DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, 1, nullptr), DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_cr_accept(cr, pair.passive.ep, -1, const_cast<char*>(more.data())),
              DAT_INVALID_PARAMETER);
   REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, max, const_cast<char*>(most.data())));
   const DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   BOOST_CHECK_EQUAL(private_data_of(event), most);
+  expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+// OpenFabrics reports the limit of requests, but accepts 160 bytes of a reply and 112 of a
+// rejection.
+BOOST_AUTO_TEST_CASE(conn_private_data_of_replies) {
+  const std::string reply = text_of_size(160);
+  const std::string reason = text_of_size(112);
+  Pair pair;
+  REQUIRE_OK(dat_cr_reject(pair.connect_and_take_cr(), 112, const_cast<char*>(reason.data())));
+  DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+  BOOST_CHECK_EQUAL(private_data_of(event), reason);
+  REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  REQUIRE_OK(dat_cr_accept(pair.connect_and_take_cr(), pair.passive.ep, 160,
+                           const_cast<char*>(reply.data())));
+  event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  BOOST_CHECK_EQUAL(private_data_of(event), reply);
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 

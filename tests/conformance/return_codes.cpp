@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "connecting.h"
 #include "harness.h"
 
 #include <netinet/in.h>
@@ -200,10 +201,9 @@ BOOST_AUTO_TEST_CASE(rc_ep_common_connect) {
 BOOST_AUTO_TEST_CASE(rc_cr_reject) {
   Pair pair;
   const DAT_CR_HANDLE cr = pair.connect_and_take_cr();
-  const DAT_COUNT most = pair.ia.provider().max_private_data_size;
-  std::vector<char> data(static_cast<std::size_t>(most) + 1);
+  char data[kMoreThanReplies];
   CHECK_TYPE(dat_cr_reject(cr, -1, nullptr), DAT_INVALID_PARAMETER);
-  CHECK_TYPE(dat_cr_reject(cr, most + 1, data.data()), DAT_INVALID_PARAMETER);
+  CHECK_TYPE(dat_cr_reject(cr, kMoreThanReplies, data), DAT_INVALID_PARAMETER);
   CHECK_TYPE(dat_cr_reject(cr, 1, nullptr), DAT_INVALID_PARAMETER);
   REQUIRE_OK(dat_cr_reject(cr, 0, nullptr));  // the CR is still valid
   expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);

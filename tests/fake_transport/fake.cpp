@@ -173,7 +173,7 @@ Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, i
 Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpInit& init) {
   if (!may_create()) return no_resources();
   return Result<std::unique_ptr<transport::Qp>>(
-      std::make_unique<Qp>(init, attributes_.max_private_data));
+      std::make_unique<Qp>(init, attributes_.private_data.reply));
 }
 
 Result<std::unique_ptr<transport::Listener>> Adapter::listen(
@@ -261,7 +261,7 @@ void Settings::reset() {
   a.max_srqs = 8;
   a.max_eps_per_srq = 100;
   a.max_recv_per_srq = 512;
-  a.max_private_data = 256;
+  a.private_data = {256, 256, 256};
   a.zero_based_va = true;
   a.shared_memory_lmr = true;
   a.read_sink_context_exposed = true;

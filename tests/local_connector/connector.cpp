@@ -374,7 +374,7 @@ std::optional<verbs::Place> place_of(const transport::SocketAddress& address,
   return place;
 }
 
-std::size_t request_room(const verbs::Device&) noexcept { return kRoom; }
+transport::PrivateDataRoom room_of(const verbs::Device&) noexcept { return {kRoom, kRoom, kRoom}; }
 
 Result<std::unique_ptr<verbs::Connector>> open(verbs::Adapter& adapter) {
   return std::unique_ptr<verbs::Connector>(std::make_unique<LocalConnector>(adapter));
@@ -382,6 +382,6 @@ Result<std::unique_ptr<verbs::Connector>> open(verbs::Adapter& adapter) {
 
 }  // namespace
 
-constinit const verbs::ConnectorKit kLocal = {&place_of, &request_room, &open};
+constinit const verbs::ConnectorKit kLocal = {&place_of, &room_of, &open};
 
 }  // namespace udapl::local

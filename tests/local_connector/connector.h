@@ -22,7 +22,7 @@ namespace udapl::local {
 class LocalConnection;
 class LocalListener;
 
-inline constexpr std::size_t kRoom = 128;  // bytes of private data, in either direction
+inline constexpr std::size_t kRoom = 160;  // bytes of private data, in either direction
 
 // The listeners, by port. One per process; its lock is a leaf and guards all connections as well.
 struct Exchange {

@@ -86,7 +86,7 @@ DEFECTS = [
     ("reset_keeps_request_cookies", "dapl/endpoint/ep_reset.cpp", "    requests.cookies.clear();\n", "",
      "return_codes"),
     ("private_data_one_too_long", "dapl/endpoint/connect_arguments.cpp",
-     "size > ia.attributes().max_private_data)", "size > ia.attributes().max_private_data + 1)",
+     "size > most)", "size > most + 1)",
      "connection"),
     ("private_data_from_null", "dapl/endpoint/connect_arguments.cpp",
      "if (size > 0 && data == nullptr)", "if (size > 1 && data == nullptr)", "connection"),

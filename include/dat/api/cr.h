@@ -54,7 +54,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cr_query(DAT_CR_HANDLE cr_handle, DAT_CR_PARAM
  * @param[in] cr_handle
  * @param[in] ep_handle          EP in state UNCONNECTED with PZ and connect EVD; null if the CR has
  *                               a local EP, which then must have PZ and connect EVD
- * @param[in] private_data_size  in bytes, up to max_private_data_size
+ * @param[in] private_data_size  in bytes, up to max_private_data_size; providers may allow
+ *                               more
  * @param[in] private_data       for the peer, in its ESTABLISHED event; may be null if the size
  *                               is 0; not kept
  *
@@ -79,7 +80,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_cr_accept(DAT_CR_HANDLE cr_handle, DAT_EP_HAND
  * succeeds.
  *
  * @param[in] cr_handle
- * @param[in] private_data_size  in bytes, up to max_private_data_size
+ * @param[in] private_data_size  in bytes, up to max_private_data_size; providers may allow
+ *                               more
  * @param[in] private_data       for the peer, in its PEER_REJECTED event; may be null if the size
  *                               is 0; not kept
  *

@@ -180,8 +180,8 @@ std::optional<Place> place_of(const transport::SocketAddress& address,
   return place;
 }
 
-std::size_t room_of(const Device& device) noexcept {
-  return wire::request_room(carrier_of(device));
+transport::PrivateDataRoom room_of(const Device& device) noexcept {
+  return wire::data_room(carrier_of(device));
 }
 
 }  // namespace

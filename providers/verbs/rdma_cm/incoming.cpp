@@ -45,7 +45,7 @@ RdmaIncoming::~RdmaIncoming() {
 
 Status RdmaIncoming::accept(transport::Qp& qp, PrivateData private_data) {
   if (connection_ == nullptr) return failure(DAT_INVALID_PARAMETER);
-  if (private_data.size() > wire::reply_room(carrier_of(adapter_.device())))
+  if (std::cmp_greater(private_data.size(), wire::data_room(carrier_of(adapter_.device())).reply))
     return failure(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3);
   std::unique_ptr<CmConnection> offered = std::move(connection_);
   const Status status = static_cast<Qp&>(qp).accept(offered, private_data);

@@ -59,6 +59,12 @@ PrivateData cut_trailer(PrivateData received, std::size_t room) noexcept {
 
 }  // namespace
 
+transport::PrivateDataRoom data_room(Carrier carrier) noexcept {
+  const int request = static_cast<int>(request_room(carrier));
+  if (carrier == Carrier::kIwarp) return {request, request, request};
+  return {request, kReplyRoom - kTrailer, kRejectRoom - kRejectHeader.size() - kTrailer};
+}
+
 Message make_request(PrivateData data, Carrier carrier) noexcept {
   Message message;
   append(message, data);

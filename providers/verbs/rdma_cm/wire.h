@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "dapl/transport/adapter.h"
 #include "dapl/transport/types.h"
 
 #include <array>
@@ -44,10 +45,8 @@ inline constexpr std::size_t kRejectRoom = 148;
   return kRequestRoom;
 }
 
-// The same for the reply to a request.
-[[nodiscard]] constexpr std::size_t reply_room(Carrier carrier) noexcept {
-  return carrier == Carrier::kIwarp ? kIwarpRoom : kReplyRoom;
-}
+// The same for all messages. Those that are padded need room for their size.
+[[nodiscard]] transport::PrivateDataRoom data_room(Carrier carrier) noexcept;
 
 // Bytes to pass to rdma_cm.
 struct Message {

@@ -65,8 +65,8 @@ BOOST_AUTO_TEST_CASE(attributes_obey_the_rules_of_the_interface) {
   BOOST_TEST(a.device_name == "lo");
   BOOST_TEST(!a.vendor_name.empty());
   BOOST_TEST(a.address.family() == AF_INET);
-  BOOST_TEST(a.max_private_data >= 64);
-  BOOST_TEST(a.max_private_data <= static_cast<int>(iwarp::max_private_data(true)));
+  BOOST_TEST(a.private_data.request >= 64);
+  BOOST_TEST(a.private_data.request <= static_cast<int>(iwarp::max_private_data(true)));
   BOOST_TEST(a.max_segments >= 4);
   BOOST_TEST(a.max_evds >= 2);
   BOOST_TEST(a.max_dto_per_ep >= 50'000);  // what the uDAPL module of NetPIPE requests

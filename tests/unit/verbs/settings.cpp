@@ -208,12 +208,14 @@ BOOST_AUTO_TEST_CASE(attributes_of_a_device) {
   const FakeDevice fake;
   const transport::Attributes a =
       make_attributes(fake.device, environment_of({{"DAPL_IB_MTU", "2048"}, {"DAPL_WR_MAX", "64"}}),
-                      kRdmaCm.request_room(fake.device));
+                      kRdmaCm.private_data_room(fake.device));
   BOOST_CHECK_EQUAL(a.device_name, "mlx5_0");
   BOOST_CHECK_EQUAL(a.max_eps, 100);
   BOOST_CHECK_EQUAL(a.max_dto_per_ep, 64);
   BOOST_CHECK_EQUAL(a.max_message_size, 1U << 30);
-  BOOST_CHECK_EQUAL(a.max_private_data, 56);
+  BOOST_CHECK_EQUAL(a.private_data.request, 56);
+  BOOST_CHECK_EQUAL(a.private_data.reply, 192);
+  BOOST_CHECK_EQUAL(a.private_data.rejection, 140);
   BOOST_CHECK_EQUAL(a.max_srqs, 5);
   BOOST_CHECK_EQUAL(a.max_rmrs, 10);
   BOOST_CHECK_EQUAL(a.rmr_scope, DAT_RMR_SCOPE_ANY);
@@ -232,19 +234,19 @@ BOOST_AUTO_TEST_CASE(attributes_of_lesser_devices) {
   fake.device.attr.orig_attr.device_cap_flags = IBV_DEVICE_MEM_WINDOW;
   fake.device.attr.orig_attr.atomic_cap = IBV_ATOMIC_NONE;
   transport::Attributes a =
-      make_attributes(fake.device, Environment{}, kRdmaCm.request_room(fake.device));
+      make_attributes(fake.device, Environment{}, kRdmaCm.private_data_room(fake.device));
   BOOST_CHECK_EQUAL(a.rmr_scope, DAT_RMR_SCOPE_PZ);
   BOOST_CHECK_EQUAL(named(a, "DAT_IB_CMP_AND_SWAP"), "FALSE");
 
   fake.verbs_device.transport_type = IBV_TRANSPORT_IWARP;
   fake.device.attr.orig_attr.device_cap_flags = 0;
   fake.device.attr.orig_attr.max_srq_wr = 0;
-  a = make_attributes(fake.device, Environment{}, kRdmaCm.request_room(fake.device));
+  a = make_attributes(fake.device, Environment{}, kRdmaCm.private_data_room(fake.device));
   BOOST_CHECK_EQUAL(a.extension, DAT_EXTENSION_NONE);
   BOOST_CHECK_EQUAL(a.max_rmrs, 0);
   BOOST_CHECK_EQUAL(a.max_srqs, 0);
   BOOST_CHECK_EQUAL(a.max_read_segments, 1);
-  BOOST_CHECK_EQUAL(a.max_private_data, 247);  // fits every message of rdma_cm and siw
+  BOOST_CHECK_EQUAL(a.private_data.request, 247);  // fits every message of rdma_cm and siw
   BOOST_CHECK(a.read_sink_needs_remote_write);
 }
 
