@@ -20,7 +20,8 @@ void Ep::query(DAT_EP_PARAM* param) {
   param->local_ia_address_ptr =
       address(ends.local.family() != 0 ? ends.local : ia->attributes().address);
   param->local_port_qual = ends.local_port;
-  param->remote_ia_address_ptr = address(ends.remote);
+  // Never null: programs print it in every state, which works with OpenFabrics.
+  param->remote_ia_address_ptr = const_cast<sockaddr*>(ends.remote.get());
   param->remote_port_qual = ends.remote_port;
   param->pz_handle = config_.pz;
   param->recv_evd_handle = config_.recv_evd;

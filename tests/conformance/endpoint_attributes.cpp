@@ -239,6 +239,8 @@ BOOST_AUTO_TEST_CASE(ep_query_fields) {
   BOOST_CHECK_EQUAL(param.ep_state, DAT_EP_STATE_UNCONNECTED);
   BOOST_REQUIRE(param.local_ia_address_ptr != nullptr);
   BOOST_CHECK_EQUAL(param.local_ia_address_ptr->sa_family, ia.attr.ia_address_ptr->sa_family);
+  BOOST_REQUIRE(param.remote_ia_address_ptr != nullptr);  // programs print it in every state
+  BOOST_CHECK_EQUAL(param.remote_ia_address_ptr->sa_family, AF_UNSPEC);
   DAT_EP_PARAM expected = param;
   expected.pz_handle = pz;
   expected.recv_evd_handle = end.recv_evd;

@@ -40,7 +40,8 @@ BOOST_AUTO_TEST_CASE(ep_without_attributes_gets_the_defaults) {
   BOOST_CHECK_EQUAL(param.connect_evd_handle, connection);
   BOOST_CHECK(param.srq_handle == DAT_HANDLE_NULL);
   BOOST_CHECK(param.local_ia_address_ptr != nullptr);
-  BOOST_CHECK(param.remote_ia_address_ptr == nullptr);
+  BOOST_REQUIRE(param.remote_ia_address_ptr != nullptr);
+  BOOST_CHECK_EQUAL(param.remote_ia_address_ptr->sa_family, AF_UNSPEC);
   BOOST_CHECK_EQUAL(param.ep_attr.service_type, DAT_SERVICE_TYPE_RC);
   BOOST_CHECK_EQUAL(param.ep_attr.max_message_size, 1U << 30);
   BOOST_CHECK_EQUAL(param.ep_attr.max_rdma_size, 1U << 30);
