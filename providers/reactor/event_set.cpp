@@ -10,6 +10,7 @@
 
 #include "common/errno_text.h"
 #include "common/not_cancelled.h"
+#include "common/signal_handlers.h"
 #include "common/tracing/trace.h"
 #include "providers/reactor/epoll_wait.h"
 
@@ -79,13 +80,18 @@ int EventSet::wait_with(std::span<pollfd> sets, epoll_event* events, int max,
 
 // epoll_wait also fails with EINTR when a process continues that was stopped, as by Ctrl-Z or a
 // debugger; poll does not, and a wait must not end then. But poll takes one more system call to get
-// the events, so it is used only after a moment, when latency no longer matters.
+// the events, so it is used only after a moment, when latency no longer matters, or after an
+// interruption by no handler.
 int EventSet::wait_long(epoll_event* events, int max, const Deadline& until) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(5);
   const Clock::time_point moment = Clock::now() + kMoment;
   const bool brief = until && *until <= moment;
   const int count = wait(events, max, brief ? until : moment);
-  if (count != 0 || brief) return count;
+  if (count > 0 || (count == 0 && brief)) return count;
+  if (count < 0 && handler_may_have_run()) {
+    errno = EINTR;
+    return -1;
+  }
   const int ready = wait_for_any(until);
   return ready <= 0 ? ready : wait(events, max, Clock::time_point());
 }

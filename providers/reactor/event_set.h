@@ -54,7 +54,7 @@ class EventSet {
   // Sleeps until there may be an event or a kick, and takes no event. Another thread may wait for
   // the events at the same time: the kick does not get lost if that one gets it, too.
   void wait_as_guard(const Deadline& until) noexcept;
-  // Like wait(), but after a moment not interrupted unless a signal handler ran.
+  // Like wait(), but not interrupted unless a signal handler ran, or in the first moment may have.
   int wait_long(epoll_event* events, int max, const Deadline& until) noexcept;
   // The same, but also ends, with 0, when one of other sets is ready. `sets`: theirs, behind a
   // place for this one.
