@@ -43,6 +43,9 @@ CASES = {
     "ledger.looks_at_queues": ("mw_ledger", "-f 1 -i", ""),
     "storage": ("mw_storage", "", ""),
     "storage.no_windows": ("mw_storage", "-m", ""),
+    "target": ("mw_target", "", "watermarks invalidate"),
+    "target.many": ("mw_target", "-c 8 -s 6", "watermarks invalidate"),
+    "target.no_windows": ("mw_target", "-m", "watermarks"),
     "copy": ("mw_copy", "", "resize"),
     "copy.cached": ("mw_copy", "-c -x", ""),
 }
