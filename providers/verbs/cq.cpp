@@ -57,7 +57,7 @@ Cq::~Cq() {
   if (cq_ == nullptr) return;
   end_arming();
   {
-    const ScopedLock guard(lock);  // the reactor thread may be inside found_notification()
+    const ScopedLock guard(lock);  // the driving thread may be inside found_notification()
     closed_ = true;
   }
   if (seen != 0) ibv_ack_cq_events(cq_, seen);
@@ -147,7 +147,7 @@ int Cq::poll_verbs(int most) noexcept {
   return count;
 }
 
-int Cq::poll_carefully(transport::Completion* out, int max) noexcept {
+int Cq::poll_via_held(transport::Completion* out, int max) noexcept {
   for (int count = kBatch; held_begin_ == held_.size() && count == kBatch;) count = hold();
   return take_held(out, max);
 }
@@ -170,7 +170,7 @@ void Cq::end_held_if_empty() noexcept {
     held_.clear();
     held_begin_ = 0;
   }
-  update_careful();
+  update_uses_held();
 }
 
 void Cq::drop_held(std::uint32_t number) noexcept {
@@ -215,7 +215,7 @@ int Cq::hold() noexcept {
       held_.push_back(
           {completion, work.qp_num, (work.wr_id & kReceiveTag) == 0, is_notification(work)});
   }
-  update_careful();
+  update_uses_held();
   return count;
 }
 
@@ -236,10 +236,10 @@ int Cq::size() noexcept {
 
 void Cq::set_stale(bool stale) noexcept {
   stale_ = stale;
-  update_careful();
+  update_uses_held();
 }
 
-void Cq::update_careful() noexcept { careful_ = stale_ || held_begin_ != held_.size(); }
+void Cq::update_uses_held() noexcept { uses_held_ = stale_ || held_begin_ != held_.size(); }
 
 void Cq::scan() noexcept {
   const ScopedLock guard(lock);

@@ -32,7 +32,7 @@ class Srq;
 // `held_`, which has room for a full CQ, for the next poll:
 //  - by size(), as verbs does not tell how many completions are queued;
 //  - by the IdleCqScanner;
-//  - by the filter in the reactor thread, when an armed CQ fires that also receives quiet
+//  - by the filter in the driving thread, when an armed CQ fires that also receives quiet
 //    completions, which the device cannot tell from notifications.
 //
 // The verbs CQ may still contain completions of a QP that has been destroyed. They are not handed
@@ -54,7 +54,7 @@ class Cq final : public transport::Cq {
 
   int poll(transport::Completion* out, int max) noexcept override UDAPL_REQUIRES(lock);
   // Implement dapl::PollsBatches; see there.
-  [[nodiscard]] bool polls_batches() const noexcept UDAPL_REQUIRES(lock) { return !careful_; }
+  [[nodiscard]] bool polls_batches() const noexcept UDAPL_REQUIRES(lock) { return !uses_held_; }
   [[nodiscard]] int poll_batch() noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] bool take_only(transport::Completion& only) noexcept UDAPL_REQUIRES(lock);
   int convert_batch(int count, transport::Completion* out) noexcept UDAPL_REQUIRES(lock);
@@ -96,7 +96,7 @@ class Cq final : public transport::Cq {
   // Like scan(), but only if the CQ has QPs and was not polled since the last scan.
   [[nodiscard]] Scan scan_if_idle() noexcept UDAPL_EXCLUDES(lock);
 
-  // ---- for Adapter: called by the reactor thread -----------------------------------------------
+  // ---- for Adapter: called by the driving thread -----------------------------------------------
   void on_event() noexcept UDAPL_EXCLUDES(lock);  // the completion channel names this CQ
   void on_error() noexcept;                       // IBV_EVENT_CQ_ERR
 
@@ -115,8 +115,8 @@ class Cq final : public transport::Cq {
       UDAPL_REQUIRES(lock);
   [[nodiscard]] bool convert_special(const ibv_wc& from, const QpMap::Entry& entry,
                                      transport::Completion& to) const noexcept UDAPL_REQUIRES(lock);
-  // Like poll(), but returns held completions first, and none of a QP that has been destroyed.
-  [[nodiscard, gnu::noinline]] int poll_carefully(transport::Completion* out, int max) noexcept
+  // Polls through held_: returns what it holds first, and nothing of a QP that has been destroyed.
+  [[nodiscard, gnu::noinline]] int poll_via_held(transport::Completion* out, int max) noexcept
       UDAPL_REQUIRES(lock);
   [[nodiscard]] int poll_verbs(int most) noexcept UDAPL_REQUIRES(lock);
   int take_held(transport::Completion* out, int max) noexcept UDAPL_REQUIRES(lock);
@@ -137,7 +137,7 @@ class Cq final : public transport::Cq {
     return stale_;
   }
   void set_stale(bool stale) noexcept UDAPL_REQUIRES(lock);
-  void update_careful() noexcept UDAPL_REQUIRES(lock);
+  void update_uses_held() noexcept UDAPL_REQUIRES(lock);
   void make_room() UDAPL_REQUIRES(qps_lock_) UDAPL_EXCLUDES(lock);
   [[gnu::cold, gnu::noinline]] void note_notifications(int count) noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] static bool is_notification(const ibv_wc& work) noexcept {
@@ -161,10 +161,10 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int spare_for(int depth) const noexcept;
 
   ibv_cq* cq_ = nullptr;
-  const unsigned invalidate_flags_;              // Device's
-  bool careful_ UDAPL_GUARDED_BY(lock) = false;  // held_ is not empty, or stale_
-  bool polled_ UDAPL_GUARDED_BY(lock) = false;   // since the last scan
-  std::atomic<bool> filters_{false};             // quiet work is posted
+  const unsigned invalidate_flags_;                // Device's
+  bool uses_held_ UDAPL_GUARDED_BY(lock) = false;  // held_ is not empty, or stale_
+  bool polled_ UDAPL_GUARDED_BY(lock) = false;     // since the last scan
+  std::atomic<bool> filters_{false};               // quiet work is posted
   std::array<ibv_wc, kBatch> work_ UDAPL_GUARDED_BY(lock);
 
   bool stale_ UDAPL_GUARDED_BY(lock) = false;  // may contain completions of destroyed QPs

@@ -33,8 +33,8 @@ namespace udapl::verbs {
 
 [[gnu::always_inline]] inline int Cq::poll(transport::Completion* out, int max) noexcept {
   polled_ = true;
-  if (careful_) [[unlikely]]
-    return poll_carefully(out, max);
+  if (uses_held_) [[unlikely]]
+    return poll_via_held(out, max);
   const int count = ibv_poll_cq(cq_, std::min(max, kBatch), work_.data());
   return count <= 0 ? 0 : convert_batch(count, out);
 }
@@ -64,7 +64,7 @@ inline int Cq::convert_batch(int count, transport::Completion* out) noexcept {
     handed_notification_ = true;
   // If nothing of a full batch is handed out, more completions may be queued behind it.
   if (to == out && count == kBatch) [[unlikely]]
-    return poll_carefully(out, kBatch);
+    return poll_via_held(out, kBatch);
   return static_cast<int>(to - out);
 }
 

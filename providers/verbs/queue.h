@@ -29,7 +29,7 @@ class Cq;
 // The part of a Qp that does not depend on connections: the ibv_qp, the posts to it, and failed
 // work that its CQs report. Posts go straight to the device, under the core's locks for requests
 // and for receives; everything else is under the lock of the Qp. If polls or posts find something
-// that concerns the connection, they post a report: the reactor thread then calls the connection.
+// that concerns the connection, they post a report: the driving thread then calls the connection.
 // Owned by a Qp.
 //
 // queue_post.h: posting (hot). queue_post.cpp: its cold paths. queue_bind.cpp: windows. queue.cpp:
@@ -187,9 +187,9 @@ class Queue {
   DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,
                           DAT_COUNT count, transport::WorkFlags flags) noexcept;
   DAT_RETURN post_unserved(transport::WorkId id, transport::WorkFlags flags) noexcept;
-  DAT_RETURN post_without_empty(ibv_send_wr& request) noexcept;
+  // Leaves out empty segments, and what is beyond the first `limit` bytes.
+  DAT_RETURN post_compact(ibv_send_wr& request, std::uint64_t limit) noexcept;
   DAT_RETURN post_nothing(std::uint64_t wr_id, transport::WorkFlags flags) noexcept;
-  DAT_RETURN post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept;
   DAT_RETURN post_recv_slow_path(ibv_recv_wr& receive) noexcept;
 
   // queue_bind.cpp

@@ -102,7 +102,7 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
   request.num_sge = count;
   request.send_flags = send_flags(flags);
   if (checked.has_empty) [[unlikely]]
-    return post_without_empty(request);
+    return post_compact(request, UINT64_MAX);
   // Not with a fence: the data may still be written by an earlier read, so do not copy it now.
   if (checked.total <= max_inline_ && (flags & transport::kFence) == 0) {
     request.send_flags |= IBV_SEND_INLINE;
@@ -164,7 +164,7 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
   request.wr.rdma.rkey = remote.rmr_context;
   // Verbs reads as many bytes as the segments hold.
   if (checked.has_empty || checked.total != remote.segment_length) [[unlikely]]
-    return post_trimmed_read(request, remote.segment_length);
+    return post_compact(request, remote.segment_length);
   return submit(request);
 }
 
@@ -207,16 +207,8 @@ DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
   return submit(receive);
 }
 
-DAT_RETURN Queue::post_without_empty(ibv_send_wr& request) noexcept {
-  CompactList list(request.sg_list, request.num_sge, UINT64_MAX);
-  if (!list.fits) return CompactList::kTooMany;
-  request.sg_list = list.segments;
-  request.num_sge = static_cast<int>(list.size);
-  return submit(request);
-}
-
-DAT_RETURN Queue::post_trimmed_read(ibv_send_wr& request, std::uint32_t length) noexcept {
-  CompactList list(request.sg_list, request.num_sge, length);
+DAT_RETURN Queue::post_compact(ibv_send_wr& request, std::uint64_t limit) noexcept {
+  CompactList list(request.sg_list, request.num_sge, limit);
   if (!list.fits) return CompactList::kTooMany;
   request.sg_list = list.segments;
   request.num_sge = static_cast<int>(list.size);
