@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// The application and the reactor thread access the same CQs concurrently: no completion is lost or
+// The application and the driving thread access the same CQs concurrently: no completion is lost or
 // delivered twice. Calls on a CQ take longer here, so that they overlap. For applications that
 // serialise their calls and for others.
 #include <boost/test/data/test_case.hpp>
@@ -10,13 +10,14 @@
 
 #include "every_fault.h"
 #include "mock_control.h"
-#include "run.h"
+#include "scenario.h"
 
 namespace {
 
 using faults::End;
 using faults::Pair;
 using faults::Run;
+using faults::Scenario;
 using namespace std::chrono_literals;
 
 constexpr unsigned kCqCallDelay = 100;  // us
@@ -27,13 +28,13 @@ struct CqCallDelay {
   ~CqCallDelay() { verbs_mock_delay_cq_calls(0); }
 };
 
-void check(Run& run, bool done) {
-  run.finish();
-  BOOST_CHECK_MESSAGE(done && run.outcome().empty(), run.outcome());
-  for (const std::string& complaint : run.complaints()) BOOST_ERROR(complaint);
-  char left[256];
-  BOOST_CHECK_MESSAGE(verbs_mock_live(left, sizeof left) == 0, "left over: " << left);
-}
+// Checks after each test that nothing is left over.
+struct NothingLeft {
+  ~NothingLeft() {
+    char left[256];
+    BOOST_CHECK_MESSAGE(verbs_mock_live(left, sizeof left) == 0, "left over: " << left);
+  }
+};
 
 // Dequeues in a loop; returns how many events arrived.
 unsigned poll_for(DAT_EVD_HANDLE evd, std::chrono::milliseconds time) {
@@ -57,7 +58,7 @@ bool post_send(Pair& pair, int flags = DAT_COMPLETION_DEFAULT_FLAG) {
                                               static_cast<DAT_COMPLETION_FLAGS>(flags)));
 }
 
-// Makes the adapter's thread check repeatedly for the end of the drain, as the peer has no receive
+// Makes the driving thread check repeatedly for the end of the drain, as the peer has no receive
 // for the message.
 bool drain(Pair& pair) {
   return pair.connect() && post_send(pair) &&
@@ -75,75 +76,79 @@ bool end_drain(Pair& pair) {
 
 BOOST_AUTO_TEST_SUITE(beside_reactor)
 
-BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_scans, kThreadModes, threads) {
-  Run run("mock", threads);
-  Pair pair(run);
-  bool done = pair.create();
+BOOST_DATA_TEST_CASE(polls_while_the_driving_thread_scans, kThreadModes, threads) {
+  const NothingLeft nothing_left;
+  Scenario scenario(threads);
+  Pair& pair = scenario.pair;
+  BOOST_REQUIRE(pair.create());
   {
     const CqCallDelay delay;
-    done = done && drain(pair);
+    BOOST_REQUIRE(drain(pair));
     BOOST_TEST(poll_for(pair.active.request_evd, 300ms) == 0U);
   }
-  check(run, done && end_drain(pair));
+  BOOST_REQUIRE(end_drain(pair));
 }
 
-// The reactor thread scans less often while all CQs are polled.
+// The driving thread scans less often while all CQs are polled.
 BOOST_DATA_TEST_CASE(an_unpolled_failure_is_noticed_after_polls, kThreadModes, threads) {
-  Run run("mock", threads);
-  Pair pair(run);
-  bool done = pair.create() && pair.connect() && post_recv(pair);
+  const NothingLeft nothing_left;
+  Scenario scenario(threads);
+  Run& run = scenario.run;
+  Pair& pair = scenario.pair;
+  BOOST_REQUIRE(pair.create() && pair.connect() && post_recv(pair));
   const auto end = std::chrono::steady_clock::now() + 500ms;
-  while (done && std::chrono::steady_clock::now() < end)
+  while (std::chrono::steady_clock::now() < end)
     for (const End* const side : {&pair.active, &pair.passive})
       for (DAT_EVD_HANDLE const evd : {side->request_evd, side->recv_evd})
         BOOST_TEST(poll_for(evd, 1ms) == 0U);
   DAT_LMR_TRIPLET too_long = pair.local(0, 128);
   DAT_EVENT event{};
-  done = done &&
-         FAULTS_OK(run, dat_ep_post_send(pair.active.ep, 1, &too_long, DAT_DTO_COOKIE{},
-                                         DAT_COMPLETION_DEFAULT_FLAG)) &&
-         run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event) &&
-         run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event);
-  check(run, done);
+  BOOST_REQUIRE(FAULTS_OK(run, dat_ep_post_send(pair.active.ep, 1, &too_long, DAT_DTO_COOKIE{},
+                                                DAT_COMPLETION_DEFAULT_FLAG)));
+  BOOST_REQUIRE(run.expect(pair.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event));
+  BOOST_REQUIRE(run.expect(pair.passive.connect_evd, DAT_CONNECTION_EVENT_BROKEN, &event));
 }
 
-BOOST_DATA_TEST_CASE(qps_come_and_go_while_the_reactor_thread_scans, kThreadModes, threads) {
-  Run run("mock", threads);
-  Pair pair(run);
-  bool done = pair.create();
+BOOST_DATA_TEST_CASE(qps_come_and_go_while_the_driving_thread_scans, kThreadModes, threads) {
+  const NothingLeft nothing_left;
+  Scenario scenario(threads);
+  Run& run = scenario.run;
+  Pair& pair = scenario.pair;
+  BOOST_REQUIRE(pair.create());
   {
     const CqCallDelay delay;
-    done = done && drain(pair);
-    for (int i = 0; done && i < 200; ++i) {
+    BOOST_REQUIRE(drain(pair));
+    for (int i = 0; i < 200; ++i) {
       DAT_EP_HANDLE ep = DAT_HANDLE_NULL;
-      done =
+      BOOST_REQUIRE(
           FAULTS_OK(run, dat_ep_create(run.ia, pair.pz, pair.active.recv_evd,
-                                       pair.active.request_evd, DAT_HANDLE_NULL, nullptr, &ep)) &&
-          FAULTS_OK(run, dat_ep_free(ep)) &&
-          FAULTS_OK(run, dat_evd_resize(pair.active.request_evd, 16 + i));
+                                       pair.active.request_evd, DAT_HANDLE_NULL, nullptr, &ep)));
+      BOOST_REQUIRE(FAULTS_OK(run, dat_ep_free(ep)));
+      BOOST_REQUIRE(FAULTS_OK(run, dat_evd_resize(pair.active.request_evd, 16 + i)));
     }
   }
-  check(run, done && end_drain(pair));
+  BOOST_REQUIRE(end_drain(pair));
 }
 
-// Quiet completions make an armed CQ fire, too; the reactor thread polls it to tell them apart.
-BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_filters, kThreadModes, threads) {
-  Run run("mock", threads);
-  Pair pair(run);
-  bool done = pair.create() && pair.connect();
+// Quiet completions make an armed CQ fire, too; the driving thread polls it to tell them apart.
+BOOST_DATA_TEST_CASE(polls_while_the_driving_thread_filters, kThreadModes, threads) {
+  const NothingLeft nothing_left;
+  Scenario scenario(threads);
+  Pair& pair = scenario.pair;
+  BOOST_REQUIRE(pair.create() && pair.connect());
   {
     const CqCallDelay delay;
-    for (int i = 0; done && i < 50; ++i) {
+    for (int i = 0; i < 50; ++i) {
       DAT_EVENT event{};
       DAT_COUNT more = 0;
-      done = post_recv(pair) && post_send(pair, DAT_COMPLETION_SUPPRESS_FLAG);
+      BOOST_REQUIRE(post_recv(pair) && post_send(pair, DAT_COMPLETION_SUPPRESS_FLAG));
       const DAT_RETURN code = dat_evd_wait(pair.active.request_evd, 200, 1, &event, &more);
       BOOST_TEST(DAT_GET_TYPE(code) == unsigned{DAT_TIMEOUT_EXPIRED});
       BOOST_TEST(poll_for(pair.active.request_evd, 1ms) == 0U);
       BOOST_TEST(poll_for(pair.passive.recv_evd, 1ms) == 1U);
     }
   }
-  check(run, done && pair.disconnect(DAT_CLOSE_ABRUPT_FLAG));
+  BOOST_REQUIRE(pair.disconnect(DAT_CLOSE_ABRUPT_FLAG));
 }
 
 namespace {
@@ -163,29 +168,30 @@ struct Agent {
 
 }  // namespace
 
-BOOST_DATA_TEST_CASE(polls_while_the_reactor_thread_arms, kThreadModes, threads) {
-  Run run("mock", threads);
-  Pair pair(run);
+BOOST_DATA_TEST_CASE(polls_while_the_driving_thread_arms, kThreadModes, threads) {
+  const NothingLeft nothing_left;
   Agent agent;
-  bool done = pair.create() && pair.connect() &&
-              FAULTS_OK(run, dat_cno_create(run.ia, agent.proxy(), &agent.cno)) &&
-              FAULTS_OK(run, dat_evd_modify_cno(pair.active.request_evd, agent.cno));
+  Scenario scenario(threads);
+  Run& run = scenario.run;
+  Pair& pair = scenario.pair;
+  BOOST_REQUIRE(pair.create() && pair.connect());
+  BOOST_REQUIRE(FAULTS_OK(run, dat_cno_create(run.ia, agent.proxy(), &agent.cno)));
+  BOOST_REQUIRE(FAULTS_OK(run, dat_evd_modify_cno(pair.active.request_evd, agent.cno)));
   unsigned events = 0;
   constexpr unsigned kMessages = 200;
   {
     const CqCallDelay delay;
-    for (unsigned i = 0; done && i < kMessages; ++i) {
-      done = post_recv(pair) && post_send(pair);
+    for (unsigned i = 0; i < kMessages; ++i) {
+      BOOST_REQUIRE(post_recv(pair) && post_send(pair));
       events += poll_for(pair.active.request_evd, 1ms);
       (void)poll_for(pair.passive.recv_evd, 1ms);
     }
   }
   BOOST_TEST(events == kMessages);
   BOOST_TEST(agent.calls.load() > 0U);
-  done = done && pair.disconnect(DAT_CLOSE_ABRUPT_FLAG) &&
-         FAULTS_OK(run, dat_evd_modify_cno(pair.active.request_evd, DAT_HANDLE_NULL)) &&
-         FAULTS_OK(run, dat_cno_free(agent.cno));
-  check(run, done);
+  BOOST_REQUIRE(pair.disconnect(DAT_CLOSE_ABRUPT_FLAG));
+  BOOST_REQUIRE(FAULTS_OK(run, dat_evd_modify_cno(pair.active.request_evd, DAT_HANDLE_NULL)));
+  BOOST_REQUIRE(FAULTS_OK(run, dat_cno_free(agent.cno)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
