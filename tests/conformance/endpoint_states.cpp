@@ -6,15 +6,13 @@
 
 #include <boost/test/data/test_case.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <ostream>
 #include <vector>
 
 // Every operation in every state of an EP: the second table of docs/semantics.md#ep-states.
-// There is one test per state; each of its cases brings a fresh EP into the state and tries one
-// operation. They cover these lines of the checklist: conn_bad_state, disc_invalid_states,
-// dto_post_bad_states, dto_recv_in_all_states, ep_modify_pz_states, ep_modify_evd_states,
-// ep_reset_states, rsp_ep_not_unconnected.
+// There is one test per state; each of its cases tries one operation on a fresh EP in that state.
 namespace conformance {
 
 namespace {
@@ -34,9 +32,7 @@ constexpr DAT_EP_STATE kStates[] = {DAT_EP_STATE_UNCONNECTED,
                                     DAT_EP_STATE_DISCONNECTED};
 
 std::size_t column(DAT_EP_STATE state) {
-  std::size_t i = 0;
-  while (kStates[i] != state) ++i;
-  return i;
+  return static_cast<std::size_t>(std::ranges::find(kStates, state) - kStates);
 }
 
 // ---- the operations ----

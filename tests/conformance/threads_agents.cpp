@@ -3,15 +3,129 @@
 #include "threads.h"
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <thread>
 
-// Several threads: agents that wait for other threads, and agents of two IAs that free and close
-// objects of the other IA.
+// Several threads: the threads that agents run in, agents that wait for other threads, and agents
+// of two IAs that free and close objects of the other IA.
 namespace conformance {
 
 BOOST_AUTO_TEST_SUITE(threads)
+
+// An echo server in a proxy agent, which dequeues and posts in a thread of the provider.
+BOOST_AUTO_TEST_CASE(thr_post_from_agent) {
+  struct Echo {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE evd) {
+      auto* const echo = static_cast<Echo*>(self);
+      ++echo->running;
+      if (evd != DAT_HANDLE_NULL) echo->serve();
+      --echo->running;
+    }
+    void serve() {
+      // Rearm before dequeuing, so that no event is missed.
+      failures.ok(dat_cno_modify_agent(cno, {this, &Echo::run}), "modify_agent");
+      DAT_EVENT event;
+      while (dat_evd_dequeue(end.recv_evd, &event) == DAT_SUCCESS) {
+        const auto& dto = event.event_data.dto_completion_event_data;
+        if (dto.status != DAT_DTO_SUCCESS) continue;
+        failures.ok(end.post_recv(in, kSize, dto.user_cookie.as_64), "post_recv of the agent");
+        failures.ok(end.post_send(out, kSize, dto.user_cookie.as_64, DAT_COMPLETION_SUPPRESS_FLAG),
+                    "post_send of the agent");
+      }
+    }
+    DAT_CNO_HANDLE cno;
+    End& end;
+    Buffer& in;
+    Buffer& out;
+    Failures& failures;
+    std::atomic<int> running{0};
+  };
+  Failures failures;
+  Pair pair;
+  Cno cno;
+  Buffer agent_in(pair.ia, pair.pz, kSize);
+  Buffer agent_out(pair.ia, pair.pz, kSize);
+  Buffer in(pair.ia, pair.pz, kSize);
+  Buffer out(pair.ia, pair.pz, kSize);
+  REQUIRE_OK(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+  Echo echo{cno, pair.passive, agent_in, agent_out, failures};
+  for (std::uint64_t i = 0; i < 4; ++i) REQUIRE_OK(pair.passive.post_recv(agent_in, kSize, i));
+  pair.connect();
+  REQUIRE_OK(dat_cno_modify_agent(cno, {&echo, &Echo::run}));
+  REQUIRE_OK(dat_evd_modify_cno(pair.passive.recv_evd, cno));
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    REQUIRE_OK(pair.active.post_recv(in, kSize, i));
+    REQUIRE_OK(pair.active.post_send(out, kSize, i));
+    expect_dto(pair.active.recv_evd, DAT_DTO_SUCCESS, i);
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
+  }
+  REQUIRE_OK(dat_cno_modify_agent(cno, DAT_OS_WAIT_PROXY_AGENT_NULL));
+  REQUIRE_OK(dat_evd_modify_cno(pair.passive.recv_evd, DAT_HANDLE_NULL));
+  pair.disconnect();
+  // The agent that took the last message may still be dequeuing, so keep the EVD until it returns.
+  while (echo.running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// An application may call DAT while it holds a lock that its agent acquires, and from the agent
+// itself. So the provider must call the agent in a thread that is not inside a DAT call, and must
+// not call it again before it has returned.
+BOOST_AUTO_TEST_CASE(thr_agent_runs_in_no_call) {
+  struct Watcher {
+    static void run(DAT_PVOID self, DAT_EVD_HANDLE) { static_cast<Watcher*>(self)->called(); }
+    void called() {
+      if (std::this_thread::get_id() == caller) ++within_a_call;
+      if (std::this_thread::get_id() == running) ++nested;
+      const auto outer = running.exchange(std::this_thread::get_id());
+      dat_cno_modify_agent(cno, {this, &Watcher::run});
+      if (ep != DAT_HANDLE_NULL) dat_ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG);
+      running = outer;
+      ++calls;
+    }
+    bool wait_for(int count) const {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (calls < count && std::chrono::steady_clock::now() < limit)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return calls >= count;
+    }
+    DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<std::thread::id> running{};
+    std::atomic<DAT_EP_HANDLE> ep{DAT_HANDLE_NULL};
+    std::atomic<int> calls{0}, within_a_call{0}, nested{0};
+  };
+  for (const bool ended_by_agent : {false, true}) {
+    Pair pair;
+    Cno cno;
+    Watcher watcher;
+    Buffer in(pair.ia, pair.pz, kSize);
+    Buffer out(pair.ia, pair.pz, kSize);
+    REQUIRE_OK(dat_cno_create(pair.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+    watcher.cno = cno;
+    REQUIRE_OK(pair.passive.post_recv(in, kSize, 1));
+    pair.connect();
+    for (const DAT_EVD_HANDLE evd :
+         {DAT_EVD_HANDLE(pair.passive.recv_evd), DAT_EVD_HANDLE(pair.passive.connect_evd)})
+      REQUIRE_OK(dat_evd_modify_cno(evd, cno));
+    REQUIRE_OK(dat_cno_modify_agent(cno, {&watcher, &Watcher::run}));
+    if (ended_by_agent) watcher.ep = pair.passive.ep;
+    REQUIRE_OK(pair.active.post_send(out, kSize, 1));
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 1);  // this thread may drive the adapter
+    BOOST_CHECK(watcher.wait_for(1));
+    watcher.ep = DAT_HANDLE_NULL;
+    if (!ended_by_agent) REQUIRE_OK(dat_ep_disconnect(pair.passive.ep, DAT_CLOSE_ABRUPT_FLAG));
+    BOOST_CHECK(watcher.wait_for(2));
+    BOOST_CHECK_EQUAL(watcher.within_a_call, 0);
+    BOOST_CHECK_EQUAL(watcher.nested, 0);
+    expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+    REQUIRE_OK(dat_cno_modify_agent(cno, DAT_OS_WAIT_PROXY_AGENT_NULL));
+    for (const DAT_EVD_HANDLE evd :
+         {DAT_EVD_HANDLE(pair.passive.recv_evd), DAT_EVD_HANDLE(pair.passive.connect_evd)})
+      REQUIRE_OK(dat_evd_modify_cno(evd, DAT_HANDLE_NULL));
+  }
+}
 
 // While an agent runs, the IA works on: the agent waits for a message, or for a lock that another
 // thread holds until it has received one.

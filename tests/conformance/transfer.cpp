@@ -306,55 +306,6 @@ BOOST_AUTO_TEST_CASE(dto_write_then_send) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(dto_read_data) {
-  Pair pair;
-  constexpr std::size_t kSize = 1U << 20;
-  Buffer sink(pair.ia, pair.pz, kSize);
-  Buffer source(pair.ia, pair.pz, kSize);
-  source.fill(77);
-  pair.connect();
-  REQUIRE_OK(pair.active.post_read(sink, source.remote(kSize), 5));
-  BOOST_CHECK_EQUAL(expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, 5).transfered_length,
-                    kSize);
-  BOOST_CHECK(sink.holds(77, kSize));
-}
-
-BOOST_AUTO_TEST_CASE(dto_read_flow) {
-  Pair pair;
-  Buffer sink(pair.ia, pair.pz, kPage);
-  Buffer source(pair.ia, pair.pz, kPage);
-  source.fill(1);
-  pair.connect();
-  for (std::uint64_t i = 0; i < 16; ++i)
-    REQUIRE_OK(pair.active.post_read(sink, source.remote(kPage), i));
-  for (std::uint64_t i = 0; i < 16; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
-}
-
-// The peer serves fewer Reads at a time than the EP may post: the others wait.
-BOOST_AUTO_TEST_CASE(dto_read_beyond_the_peer_s_depth, *covers("dto_read_flow")) {
-  Ia probe;
-  DAT_EP_ATTR attr = default_ep_attr(probe);
-  attr.max_rdma_read_in = 4;
-  attr.max_rdma_read_out = 4;
-  if (skip_unless(
-          probe.attr.max_rdma_read_per_ep_in >= 4 && probe.attr.max_rdma_read_per_ep_out >= 4,
-          "the IA has no four reads at a time"))
-    return;
-  Pair pair(&attr);
-  DAT_EP_PARAM param{};
-  param.ep_attr.max_rdma_read_in = 1;
-  REQUIRE_OK(dat_ep_modify(pair.passive.ep, DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN, &param));
-  Buffer sink(pair.ia, pair.pz, 8 * kPage);
-  Buffer source(pair.ia, pair.pz, 8 * kPage);
-  source.fill(1);
-  pair.connect();
-  for (std::uint64_t i = 0; i < 8; ++i)
-    REQUIRE_OK(pair.active.post_read(sink, source.remote(8 * kPage), i));
-  for (std::uint64_t i = 0; i < 8; ++i) expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, i);
-  BOOST_CHECK(sink.holds(1, 8 * kPage));
-  BOOST_CHECK_EQUAL(query_ep(pair.active.ep).ep_attr.max_rdma_read_out, 4);
-}
-
 BOOST_AUTO_TEST_CASE(dto_fence_read_send) {
   Pair pair;
   constexpr std::size_t kSize = 1U << 20;
