@@ -7,7 +7,7 @@
 namespace udapl {
 
 // Lets tests interleave other work between the decision to make a call and the call itself. Covers
-// the calls that a reactor thread makes without locks: the probe is called when the call can no
+// the calls that a driving thread makes without locks: the probe is called when the call can no
 // longer be cancelled, and may delay it. Null: no probe. Each shared library has its own.
 enum class Decided : std::uint8_t { kTimer, kSinkCall };
 using CallProbe = void (*)(Decided what, const void* object) noexcept;

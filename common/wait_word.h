@@ -42,7 +42,7 @@ class WaitWord {
   };
 
   [[nodiscard]] std::uint32_t value() const noexcept {
-    // Pairs with signal(). seq_cst: a driver reads it after it said that it is going to sleep.
+    // Pairs with signal(). seq_cst: a driving thread reads it after announcing that it will sleep.
     return word_.load(std::memory_order_seq_cst);
   }
   void signal() noexcept { const Wakeup now = change(); }

@@ -93,7 +93,7 @@ Status Ep::make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* disc
 
 namespace {
 
-// Of so many suppressed requests in a row, the last one completes, so that slots become free again.
+// The last of this many suppressed requests in a row completes, so that slots become free again.
 std::uint32_t silent_run(const DAT_EP_ATTR& attr) noexcept {
   constexpr DAT_COUNT kLongest = 32;
   return static_cast<std::uint32_t>(std::clamp(attr.max_request_dtos / 2, 1, kLongest));

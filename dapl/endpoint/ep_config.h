@@ -39,8 +39,8 @@ struct EpHandles {
 // Outstanding requests and receives of an EP that is made without attributes.
 inline constexpr DAT_COUNT kDefaultDtos = 16;
 
-// The attributes of an EP made without any (docs/semantics.md#default-attributes),
-// with so many DTOs in each direction if the adapter has them.
+// The attributes of an EP made without any (docs/semantics.md#default-attributes), with `dtos` in
+// each direction if the adapter has them.
 [[nodiscard]] DAT_EP_ATTR default_attributes(const transport::Attributes& limits,
                                              DAT_COUNT dtos) noexcept;
 

@@ -29,7 +29,7 @@ class EpConnection {
   };
 
   // ---- set-up
-  // Before a connect: drops the private data of an earlier one and makes room for so many bytes,
+  // Before a connect: drops the private data of an earlier one and makes room for that of the next,
   // since on_established must not allocate. Throws std::bad_alloc.
   void reserve_peer_data(std::size_t most);
   // The transport connects to `target` from `local`.

@@ -249,7 +249,7 @@ class Evd : public ObjectHeader {
   std::atomic<DAT_COUNT> qlen_;
 
   CompletionStash stash_ UDAPL_GUARDED_BY(cq_->lock);
-  // Of a merged EVD. Has room for the whole CQ.
+  // Used by a merged EVD. Has room for the whole CQ.
   HeldCompletions held_ UDAPL_GUARDED_BY(cq_->lock);
 
   SpinLock ring_lock_;

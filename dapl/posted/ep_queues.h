@@ -109,7 +109,7 @@ class EpQueues : public ObjectHeader {
   // The state during a reset and when the EP is destroyed; state() returns DISCONNECTED for it.
   static constexpr auto kResetting = static_cast<DAT_EP_STATE>(15);
 
-  // So many requests and receives can be outstanding.
+  // The limits: how many requests and receives can be outstanding.
   EpQueues(const DAT_PROVIDER* table, Ia* owner, DAT_EP_STATE state, int max_requests,
            int max_receives, bool has_srq)
       : ObjectHeader(table, kType, owner),

@@ -15,7 +15,7 @@ namespace udapl::dapl {
 
 // The base of PSP, RSP and CSP: a listener whose requests become CRs and events on a CR EVD.
 //
-// Thread safety: requests arrive on the adapter's thread (or by dat_cr_handoff), all other calls
+// Thread safety: requests arrive in the driving thread (or by dat_cr_handoff), all other calls
 // come from the consumer. Owned, as a PSP, RSP or CSP, by an Ia.
 class ServicePoint : public ObjectHeader {
  public:

@@ -11,12 +11,12 @@
 namespace udapl::transport {
 
 // Makes the sink calls of one object (sink.h). It makes them only from deferred calls of the
-// transport's driver, hence without locks and one at a time. An object numbers its sink calls
-// (0..30) and posts the numbers; of several pending calls the lowest is made first. The arguments
-// of a call are stored in the object.
+// transport, hence by its driving thread, without locks and one at a time. An object numbers its
+// sink calls (0..30) and posts the numbers; of several pending calls the lowest is made first. The
+// arguments of a call are stored in the object.
 //
-// Deferred(driver, call): post() makes the driver call `call` once; close() cancels that, and waits
-// for a call that runs in another thread.
+// Deferred(scheduler, call): post() makes the driving thread call `call` once; close() cancels
+// that, and waits for a call that runs in another thread.
 //
 // Thread-safe. A member of the object whose calls it makes; declare it last, or close() it first.
 template <class Deferred>
@@ -28,14 +28,14 @@ class SinkGate {
   // Makes sink call number `call` of `object`, as its last act: the sink may destroy the object.
   using Deliver = void (*)(void* object, unsigned call) noexcept;
 
-  template <class Driver>
-  SinkGate(Driver& driver, Deliver deliver, void* object) noexcept
+  template <class Scheduler>
+  SinkGate(Scheduler& scheduler, Deliver deliver, void* object) noexcept
       : deliver_(deliver),
         object_(object),
-        deferred_(driver, Call::to<&SinkGate::make_next_call>(this)) {}
+        deferred_(scheduler, Call::to<&SinkGate::make_next_call>(this)) {}
   ~SinkGate() { close(); }
 
-  // SinkGate(driver, SinkGate::to<&Qp::deliver, Qp>(), this)
+  // SinkGate(scheduler, SinkGate::to<&Qp::deliver, Qp>(), this)
   template <auto Member, class T>
   [[nodiscard]] static Deliver to() noexcept {
     return [](void* object, unsigned call) noexcept { (static_cast<T*>(object)->*Member)(call); };

@@ -70,7 +70,7 @@ class ConnectionReport {
   static constexpr std::uint32_t kOutcome =
       (bit(SinkCall::kSoftWatermark) - 1) & ~bit(SinkCall::kAsyncError);
 
-  // Called by the driver with no lock held. The sink call comes last: it may destroy *this.
+  // Called by the driving thread with no lock held. The sink call comes last: it may destroy *this.
   void deliver(unsigned number) noexcept UDAPL_EXCLUDES(transport::qp_locked) {
     std::array<std::byte, kRoom> data;
     transport::PrivateData from_peer;

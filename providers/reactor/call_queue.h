@@ -11,8 +11,8 @@
 
 namespace udapl {
 
-// What is known of a CallQueue without its reactor's lock. Sequentially consistent: a driver that
-// sleeps or leaves checks these afterwards, see DriveRole.
+// What is known of a CallQueue without its reactor's lock. Sequentially consistent: a driving
+// thread that sleeps or leaves checks these afterwards, see DriveRole.
 struct QueuedCalls {
   std::atomic<std::uint32_t> deferred{0};
   std::atomic<Clock::rep> timer{Clock::time_point::max().time_since_epoch().count()};

@@ -9,8 +9,8 @@
 
 namespace udapl {
 
-// The epoll sets of other reactors that a leader watches while it sleeps, behind a place for that
-// of its own.
+// The epoll sets of other reactors that a leader watches while it sleeps. The first place is for
+// that of its own reactor.
 class Elsewhere {
  public:
   void clear() noexcept {

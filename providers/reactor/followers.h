@@ -54,8 +54,8 @@ class Followers {
     boost::intrusive::list_member_hook<> hook_;
   };
 
-  // Sequentially consistent: a driver that has released the role checks for followers, and a thread
-  // that follows checks the role once it is one.
+  // Sequentially consistent: a driving thread that has released the role checks for followers, and
+  // a thread that follows checks the role once it is one.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_seq_cst) != 0; }
   // Wakes one that still waits, so that it leads; the one that has begun last, since it waits
   // often. Does nothing if one is on its way. The word is changed under the lock, because it may be
@@ -124,7 +124,7 @@ class Followers {
     if (!follower.waits()) served_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Of two numbers, which may wrap around.
+  // Whether `one` is the earlier number, although they wrap around.
   [[nodiscard]] static bool before(std::uint32_t one, std::uint32_t other) noexcept {
     return static_cast<std::int32_t>(one - other) < 0;
   }

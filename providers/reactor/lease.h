@@ -36,7 +36,7 @@ class Lease {
   static constexpr auto kAfterTakes = kAfterPolls;
   // If many pollers are awake, it grows faster: by this for each, within kPushesToGrowMany, but at
   // most to kLongest. The service thread would put all of them to rest, and waking one costs its
-  // peer a system call and the driver some more: together, about this time.
+  // peer a system call and the driving thread some more: together, about this time.
   static constexpr auto kPerPoller = std::chrono::microseconds(4);
   static constexpr std::uint32_t kPushesToGrowMany = 64;
   // After a wait. It grows to kAfterWaits while a consumer waits again and again, as renewing it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Reactor: handlers whose input arrives in memory. The driver polls those that are awake; those
-// that rest are woken by their descriptors and cost nothing.
+// Reactor: handlers whose input arrives in memory. The driving thread polls those that are awake;
+// those that rest are woken by their descriptors and cost nothing.
 #include <cstdint>
 
 #include "common/not_cancelled.h"

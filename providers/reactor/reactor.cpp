@@ -136,7 +136,7 @@ bool Reactor::run_all_deferred() noexcept {
   return found;
 }
 
-// For a driver that has too much work to sleep, and so would not see the descriptors.
+// For a driving thread that has too much work to sleep, and so would not see the descriptors.
 void Reactor::look_around() noexcept {
   end_direct();
   epoll_event events[tuning::kEventsPerTurn];

@@ -70,12 +70,12 @@ class Reactor final : private WaitWord::Waker {
   //
   // A poller is either resting or awake; its descriptor announces input only while it rests. It
   // starts out resting. Once its descriptor was ready, or request_call() named it, it is awake:
-  // each turn of a driver calls look() until it has found nothing for long, or the driver goes to
+  // each turn of a driving thread calls look() until it has found nothing for long, or it goes to
   // sleep; then rest() is called.
   enum class Kind : std::uint8_t { kByDescriptor, kPoller };
   Status watch(int fd, std::uint32_t events, Handler& handler,
                Kind kind = Kind::kByDescriptor) noexcept;
-  // Wakes a poller that rests: a driver will call it.
+  // Wakes a poller that rests: a driving thread will call it.
   void request_call(Handler& poller) noexcept;
   // The same once the application polls: no thread is woken for it.
   void call_when_polled(Handler& poller) noexcept;
@@ -84,7 +84,7 @@ class Reactor final : private WaitWord::Waker {
   void unwatch(int fd, Handler& handler) noexcept;
   // Waits for an on_ready that runs in another thread. No lock that on_ready takes may be held.
   // Returns at once, as do the destructors of Timer and Deferred, if that thread in turn waits for
-  // the caller: the drivers of two reactors may each destroy an object that the other one calls.
+  // the caller: two driving threads may each destroy an object that the other one is calling.
   void quiesce(const Handler& handler) noexcept { running_.wait_for_end(&handler); }
 
   // ---- driving. No lock may be held. ----
@@ -117,7 +117,7 @@ class Reactor final : private WaitWord::Waker {
   // Returns whether the application is polling at present, so that it will drive again very soon. A
   // hint; while it is true, the service thread takes over when the lease ends.
   [[nodiscard]] bool polled() const noexcept {
-    // seq_cst: a caller that has queued work either sees the driver, or the driver sees the work.
+    // seq_cst: either a caller that has queued work sees the driving thread, or it sees the work.
     return role_.unguarded() && lease_.parked();
   }
   // Called by an application thread that moves so much data that this takes longer than the lease
@@ -171,7 +171,7 @@ class Reactor final : private WaitWord::Waker {
 
   // reactor_role.cpp
   void release() noexcept;
-  void announce_work() noexcept;  // something was queued: makes sure that a driver sees it
+  void announce_work() noexcept;  // something was queued: makes sure that a driving thread sees it
   void announce_timer(Clock::time_point when) noexcept;  // for a timer that is now the earliest
   void wake() noexcept override;                         // wakes the thread that sleeps in epoll
   bool wake_sleeper() noexcept;                          // false: no thread was asleep
@@ -183,7 +183,7 @@ class Reactor final : private WaitWord::Waker {
   }
   [[nodiscard]] bool has_work() const noexcept;  // the same, or a timer that is due
 
-  // Called by the driver. Those that return bool return whether something was found.
+  // Called by the driving thread. Those that return bool return whether something was found.
   bool turn() noexcept;
   bool lone_turn() noexcept;     // the same, then releases the role
   bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
@@ -286,13 +286,13 @@ class Reactor final : private WaitWord::Waker {
 
   Reactor* next_older_ = nullptr;  // used by All, as are the next two
   std::uint64_t number_ = 0;
-  int claims_ = 0;  // by threads that look elsewhere
+  int claims_ = 0;                           // by threads that look elsewhere
   std::atomic<pthread_t> driven_last_by_{};  // the application thread that has renewed the lease
 
   alignas(64) DriveRole role_;
   QueuedCalls queued_;
   PollerCounts poller_counts_;
-  std::atomic<bool> call_requested_{false};  // of a poller; no driver has called it since
+  std::atomic<bool> call_requested_{false};  // of a poller; no driving thread has called it since
   std::atomic<bool> leader_present_{false};
   std::atomic<bool> next_turn_{false};              // a timer was started by start_next_turn
   std::atomic<Clock::rep> guard_until_{INT64_MAX};  // when a sleeping guard next checks the timers

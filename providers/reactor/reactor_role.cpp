@@ -35,7 +35,7 @@ void Reactor::wake_guard() noexcept {
 }
 
 void Reactor::announce_work() noexcept {
-  // An active driver checks the queues before it sleeps or leaves.
+  // A driving thread checks the queues before it sleeps or leaves.
   if (!wake_sleeper() && role_.free()) lease_.wake_service_thread();
 }
 

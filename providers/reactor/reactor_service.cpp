@@ -44,7 +44,7 @@ Reactor::~Reactor() {
   stopping_.store(true, std::memory_order_seq_cst);
   announce_work();
   service_.join();
-  retire();  // before the rest: a driver may dismiss adopted objects
+  retire();  // before the rest: a driving thread may dismiss adopted objects
   while (true) {
     Adopted* object = nullptr;
     {
@@ -58,7 +58,7 @@ Reactor::~Reactor() {
 }
 
 // A thread may be polling an EVD that was freed meanwhile. Its turn ends first, and it finds the
-// role taken from then on. Not if the reactor is destroyed by its own driver.
+// role taken from then on. Not if the reactor is destroyed by the thread that drives it.
 void Reactor::retire() noexcept {
   for (Backoff backoff; !role_.claim(); backoff.wait())
     if (driven_here()) return;

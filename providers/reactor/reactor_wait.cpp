@@ -88,8 +88,8 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& 
                            bool idle) noexcept {
   Followers::Follower me(followers_, word, seen, idle);
   auto result = WaitResult::kChanged;
-  // A driver that has released the role checks for followers; the service thread does when the
-  // lease ends.
+  // A driving thread that has released the role checks for followers; the service thread does when
+  // the lease ends.
   if (!role_.free() || polls_drive() || (idle && lease_.valid(Clock::now()))) {
     if (drives_others()) leave_others();
     result = wait_some_seconds(word, seen, deadline);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Two drivers, each of which destroys an object that the other one is calling (proxy agents of two
-// IAs, each of which frees the other's EP), would wait for each other forever; see
+// Two driving threads, each of which destroys an object that the other one is calling (proxy agents
+// of two IAs, each of which frees the other's EP), would wait for each other forever; see
 // common/waiting.h.
 #include "providers/reactor/running_call.h"
 
@@ -15,7 +15,7 @@ struct RunningCall::Wait final : Waiting {
   Wait(RunningCall& running, const void* object) noexcept : running_(running), object_(object) {}
   ~Wait() { end(); }
 
-  // The driver keeps this thread waiting as long as that very call runs.
+  // The driving thread keeps this thread waiting as long as that very call runs.
   [[nodiscard]] bool is_blocked_by(const Waiting& other) const noexcept override {
     const Held guard(running_.lock_);
     // If the call ends meanwhile, the answer does not matter: the waiting thread will find that.
@@ -44,8 +44,8 @@ void RunningCall::wait_for_end(const void* object) noexcept {
   if (role_.held_here()) return disown(object);
   if (!is(object)) return;
   Wait wait(*this, object);
-  // The other driver is inside that call, in an application function that waits for this thread.
-  // There the call itself could destroy the object, so this thread may, too.
+  // The other driving thread is inside that call, in an application function that waits for this
+  // thread. There the call itself could destroy the object, so this thread may, too.
   if (!wait.begin()) {
     UDAPL_TRACE(kDetail,
                 "a call waits for the thread that destroys its object: not waiting for that call");
@@ -58,9 +58,9 @@ void RunningCall::wait_for_end(const void* object) noexcept {
       if (object_.load(std::memory_order_acquire) != object) break;
       waiting_.fetch_add(1, std::memory_order_relaxed);
     }
-    // The driver ends a call, changes the role, then looks for waiting threads; we are counted as
-    // one, change the role, too, then look for the call. The later change sees what preceded the
-    // earlier one, so either we see the end, or the driver sees us.
+    // The driving thread ends a call, changes the role, then looks for waiting threads; we are
+    // counted as one, change the role, too, then look for the call. The later change sees what
+    // preceded the earlier one, so either we see the end, or the driving thread sees us.
     role_.synchronize();
     if (is(object)) ended_.wait(seen, std::nullopt);
     const Held guard(lock_);

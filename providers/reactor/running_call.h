@@ -11,9 +11,9 @@
 
 namespace udapl {
 
-// Which Handler, Timer or Deferred the driver of a reactor calls at present, and the threads that
-// wait for the end of that call: a thread that destroys an object waits until the object is no
-// longer being called. Owned by a Reactor.
+// Which Handler, Timer or Deferred the driving thread of a reactor calls at present, and the
+// threads that wait for the end of that call: a thread that destroys an object waits until the
+// object is no longer being called. Owned by a Reactor.
 class RunningCall {
  public:
   using Held = ScopedLock<SpinLock>;  // the reactor's lock is held
@@ -22,7 +22,7 @@ class RunningCall {
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
 
-  // ---- called by the driver --------------------------------------------------------------------
+  // ---- called by the driving thread ------------------------------------------------------------
   void begin(const void* object, const Held&) noexcept {
     object_.store(object, std::memory_order_relaxed);
   }

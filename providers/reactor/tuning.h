@@ -82,7 +82,7 @@ static_assert(kWakeFewEvery % kHabit == 0);
 
 // ---- Reactor -----------------------------------------------------------------------------------
 // A thread that releases the role runs deferred calls at most this often; any others are left to
-// the next driver.
+// the next driving thread.
 inline constexpr int kReleaseRounds = 8;
 // After this many short waits in a row that the same descriptor has ended, leaders sleep on that
 // descriptor.
@@ -92,7 +92,7 @@ inline constexpr int kEventsPerTurn = 64;
 // A wait that ends within this time polls until then. A sleep would take longer: it ends up to 50
 // us late, and before it all pollers are put to rest.
 inline constexpr auto kPolledWait = std::chrono::microseconds(50);
-// A lease ends if another thread polls what polls do not drive, and nobody has driven for so long.
+// A lease ends if another thread polls what polls do not drive, and none has driven for this long.
 inline constexpr auto kUnusedLease = std::chrono::microseconds(30);
 // A leader that has seen this many waits of other threads end, but not its own, makes way.
 inline constexpr std::uint32_t kServedByIdle = 8;

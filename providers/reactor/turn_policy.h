@@ -19,7 +19,7 @@ class TurnPolicy {
   [[nodiscard]] bool habitual() const noexcept {
     return turns_.load(std::memory_order_relaxed) >= tuning::kHabit;
   }
-  // In a row, without a wait or the service thread.
+  // The turns in a row, without a wait or the service thread.
   [[nodiscard]] std::uint32_t turns() const noexcept {
     return turns_.load(std::memory_order_relaxed);
   }

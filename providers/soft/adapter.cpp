@@ -139,7 +139,7 @@ Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const S
 }
 
 // The reactor closes what still lingers.
-Adapter::~Adapter() { await_lingering(*reactor_, kFarewell); }
+Adapter::~Adapter() { await_lingering(*reactor_, kLingerAtClose); }
 
 Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() {
   const ScopeId id = last_pd_.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -39,8 +39,8 @@ struct QpEnvironment {
 // Owns the link while there is one. Owned by a Qp, whose lock it uses; functions without an
 // annotation are const.
 //
-// connection.cpp: how a connection begins, and its states. connection_input.cpp: what the driver
-// calls. connection_end.cpp: how it ends, and time limits.
+// connection.cpp: how a connection begins, and its states. connection_input.cpp: what the driving
+// thread calls. connection_end.cpp: how it ends, and time limits.
 class Connection final : private Handler {
  public:
   // `end`: what a connection manager calls, which leads back here. The queue's `srq_buffer` call

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Connection: the functions that the driver calls when there is input, and the handling of events.
+// Connection: the functions that the driving thread calls when there is input, and the handling of
+// events.
 #include "common/errno_text.h"
 #include "common/not_cancelled.h"
 #include "common/tracing/trace.h"

@@ -73,8 +73,8 @@ class Handshake {
 // Creates the active handshakes of Qps. Implemented by the adapter's connection manager.
 class Connector {
  public:
-  // Starts connecting. The outcome is reported to `end` later, by the driver, never during this
-  // call. Errors of transport::Qp::connect.
+  // Starts connecting. The outcome is reported to `end` later, by the driving thread, never during
+  // this call. Errors of transport::Qp::connect.
   virtual Result<std::unique_ptr<Handshake>> connect(const transport::ConnectRequest& request,
                                                      ConnectionEnd& end) = 0;
   // Called when a peer named memory that it has no right to access. Any lock may be held.

@@ -137,7 +137,7 @@ void Cq::purge(const Qp& qp) noexcept {
   tail_.store(kept, std::memory_order_release);
 }
 
-// Called by the driver, without locks.
+// Called by the driving thread, without locks.
 void Cq::deliver(unsigned call) noexcept {
   if (call == kNotify) {
     sink_.on_notify();

@@ -157,7 +157,7 @@ class Link {
   [[nodiscard]] bool refers() const noexcept { return refers_; }
   // Bytes that the peer's host has not acknowledged.
   [[nodiscard]] virtual std::size_t unacknowledged() const noexcept = 0;
-  // Of what was sent, the bytes that have not reached the peer's host: they are lost with the link.
+  // The bytes that were sent and have not reached the peer's host: they are lost with the link.
   [[nodiscard]] virtual std::size_t undelivered() const noexcept { return 0; }
 
   // ---- what not every link can do: null if this one cannot --------------------------------------

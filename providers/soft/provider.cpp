@@ -17,7 +17,7 @@ constexpr udapl::dapl::ProviderKit kKit =
 
 // Many programs exit right after the last disconnect, without dat_ia_close.
 [[gnu::destructor]] void take_leave() {
-  udapl::soft::await_lingering_at_exit(udapl::soft::kFarewell);
+  udapl::soft::await_lingering_at_exit(udapl::soft::kLingerAtClose);
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ class Cq;
 class Pd;
 
 // One end of a connection: a Queue of work, and the Connection that puts a link below it. One lock
-// protects both. A post sends as much as the link accepts at once; the reactor's driver sends the
-// remainder. Thread-safe as described at transport::Qp. Owned by an Ep.
+// protects both. A post sends as much as the link accepts at once; the thread that drives the
+// reactor sends the remainder. Thread-safe as described at transport::Qp. Owned by an Ep.
 class Qp final : public transport::Qp,
                  public ConnectionEnd,
                  private QueueEnd,

@@ -39,7 +39,7 @@ class Queue final : public iwarp::Inbound {
     kKickWrite = 8,
     kPlacementRead = 16  // delayed acknowledgement: its answer confirms that all data is placed
   };
-  // Functions of the Qp that the driver calls.
+  // Functions of the Qp that the driving thread calls.
   struct Calls {
     udapl::Call send_gathered;
     udapl::Call srq_buffer;
@@ -93,7 +93,7 @@ class Queue final : public iwarp::Inbound {
     responder_.let_go(ref);
   }
   void stop() noexcept UDAPL_REQUIRES(qp_locked);  // completes everything: the connection has ended
-  // The driver has come to this queue: the posts that follow are a new burst.
+  // The driving thread has come to this queue: the posts that follow are a new burst.
   void new_turn() noexcept UDAPL_REQUIRES(qp_locked) {
     if (burst_ != 0) long_bursts_ = burst_ >= kLongBurst;
     burst_ = 0;

@@ -31,8 +31,8 @@ class QueueEnd {
 // the watermarks. Used under the lock of the Qp. Owned by a Queue.
 class ReceiveQueue {
  public:
-  // `waits`: whether a message without a receive waits for one. The driver calls `on_buffer` when
-  // the SRQ has promised a buffer to such a message. Throws std::bad_alloc.
+  // `waits`: whether a message without a receive waits for one. The driving thread calls
+  // `on_buffer` when the SRQ has promised a buffer to such a message. Throws std::bad_alloc.
   ReceiveQueue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
                QueueEnd& end, udapl::Call on_buffer);
 

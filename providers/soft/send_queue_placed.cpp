@@ -41,7 +41,7 @@ void SendQueue::await_next_seen() noexcept {
 
 // Frees the places of requests whose success the consumer does not see, so that it can post any
 // number of them. If one of them is refused later, only the connection tells. Called when half of
-// the places are taken, because the core makes one of so many report its success.
+// the places are taken, because the core makes one in that many report its success.
 void SendQueue::release_unseen() noexcept {
   for (std::uint64_t i = requests_.head(); i != sent_ && !is_seen(requests_.at(i)); ++i) {
     Request& request = requests_.at(i);

@@ -144,7 +144,7 @@ int Adapter::next_completion_vector() noexcept {
                           static_cast<unsigned>(vectors));
 }
 
-// ---- events, in the reactor thread -------------------------------------------------------------
+// ---- events, in the driving thread -------------------------------------------------------------
 
 // The channel is readable. Stops reading once no CQ is armed, to save a read that finds nothing.
 void Adapter::on_cq_channel() noexcept {

@@ -80,7 +80,7 @@ class Adapter final : public transport::Adapter {
   // The device or its driver has been removed: verbs calls fail with EIO from now on. Set before
   // the sink is notified.
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
-  // The Connector was notified that the device has been removed. Called by the reactor thread.
+  // The Connector was notified that the device has been removed. Called by the driving thread.
   void on_removal() noexcept;
 
  private:

@@ -108,7 +108,7 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
   return Status();
 }
 
-// ---- ConnectionEnd: in the reactor thread, so the CmConnection may be destroyed under the lock -
+// ---- ConnectionEnd: in the driving thread, so the CmConnection may be destroyed under the lock -
 
 // The QP becomes ready before the peer is allowed to send.
 void Connection::on_reply(CmConnection& connection, PrivateData from_peer) noexcept {

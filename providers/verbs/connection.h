@@ -49,14 +49,14 @@ class Connection final : private ConnectionEnd {
   [[nodiscard]] bool may_reset() const noexcept UDAPL_REQUIRES(qp_locked) {
     return connection_step(state_, Event::kReset).allowed;
   }
-  // Waits until no sink call is in progress or pending. Hold no lock, except in the reactor thread.
+  // Waits until no sink call is in progress or pending. Hold no lock, except in the driving thread.
   void drain_calls() noexcept UDAPL_EXCLUDES(qp_locked) { report_.drain(); }
   void stop_timer() noexcept UDAPL_REQUIRES(qp_locked) { timer_.stop(); }
   // Returns to the initial state: the queue has a new ibv_qp.
   void become_idle() noexcept UDAPL_REQUIRES(qp_locked);
-  // Called by the reactor thread, the event not acknowledged yet.
+  // Called by the driving thread, the event not acknowledged yet.
   void on_async_event(ibv_event_type event) noexcept UDAPL_EXCLUDES(qp_locked);
-  // Called by the reactor thread: handles the findings of polls and posts.
+  // Called by the driving thread: handles the findings of polls and posts.
   void handle_reports() noexcept UDAPL_EXCLUDES(qp_locked);
 
  private:
@@ -88,7 +88,7 @@ class Connection final : private ConnectionEnd {
   // Makes no report.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
   // Carries out the state table's step for `event`. If the step ends the CmConnection, only the
-  // reactor thread may call this, because the CmConnection is destroyed here.
+  // driving thread may call this, because the CmConnection is destroyed here.
   void apply(Event event) noexcept UDAPL_REQUIRES(qp_locked);
   // Flushes the receives again that were posted while the queue entered the error state.
   void flush_again() noexcept UDAPL_REQUIRES(qp_locked);

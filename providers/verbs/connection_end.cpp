@@ -182,7 +182,7 @@ void Connection::handle_failure(ibv_wc_status status, Event event) noexcept {
   apply(event);
 }
 
-// Called by the reactor thread: handles the findings of polls and posts.
+// Called by the driving thread: handles the findings of polls and posts.
 void Connection::handle_reports() noexcept {
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);

@@ -54,7 +54,7 @@ enum class Loss : std::uint8_t {
   kTransportLost  // the device was removed, or the connection manager has given up
 };
 
-// The reports of a CmConnection to its QP. Called by the reactor thread with no lock of the
+// The reports of a CmConnection to its QP. Called by the driving thread with no lock of the
 // connection held; the callee makes no sink call. `connection` is the caller; if the QP has given
 // it up meanwhile, it ignores the call. The QP may destroy the connection, which therefore does not
 // touch itself after the call.
@@ -81,7 +81,7 @@ class CmConnection {
  public:
   // Notifies the peer of the end if that has not been done, without waiting for an answer. Waits
   // for a call of the ConnectionEnd in another thread: the caller holds no lock that such a call
-  // takes, unless it is the reactor thread.
+  // takes, unless it is the driving thread.
   virtual ~CmConnection() = default;
 
   // Active side, once. Returns false if the peer is already known to be unreachable. Errors:

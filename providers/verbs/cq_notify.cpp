@@ -14,7 +14,7 @@ namespace udapl::verbs {
 
 namespace {
 
-// So many events are acknowledged to the kernel at once.
+// How many events are acknowledged to the kernel at once.
 constexpr unsigned kEventsPerAck = 64;
 
 }  // namespace

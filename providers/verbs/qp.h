@@ -104,7 +104,7 @@ class Qp final : public transport::Qp {
   Status accept(std::unique_ptr<CmConnection>& offered, transport::PrivateData private_data) {
     return connection_.accept(offered, private_data);
   }
-  // ---- for Adapter: called by the reactor thread, the event not acknowledged yet ---------------
+  // ---- for Adapter: called by the driving thread, the event not acknowledged yet ---------------
   void on_async_event(ibv_event_type event) noexcept { connection_.on_async_event(event); }
 
  private:

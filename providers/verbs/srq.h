@@ -42,7 +42,7 @@ class Srq final : public transport::Srq {
   // For Cq: the completion of a buffer was taken off the verbs CQ.
   void taken() noexcept { taken_.fetch_add(1, std::memory_order_release); }
 
-  // ---- for Adapter: called by the reactor thread, the event not acknowledged yet ---------------
+  // ---- for Adapter: called by the driving thread, the event not acknowledged yet ---------------
   void on_limit() noexcept;  // IBV_EVENT_SRQ_LIMIT_REACHED
   void on_error() noexcept;  // IBV_EVENT_SRQ_ERR
 

@@ -36,8 +36,8 @@ struct Exchange {
 
 using Bytes = std::vector<std::byte>;
 
-// One end of a connection. Its notifications for its QP are queued, and delivered by the driver of
-// its adapter.
+// One end of a connection. Its notifications for its QP are queued, and delivered by the driving
+// thread of its adapter.
 class LocalConnection final : public verbs::CmConnection {
  public:
   // Active side.
@@ -84,7 +84,7 @@ class LocalConnection final : public verbs::CmConnection {
   // REQUIRES: the exchange's lock is held.
   void notify(What what, Bytes data = {});
   void notify_and_detach_peer(What what, Bytes data = {});
-  void notify_next() noexcept;  // called by the driver, without the lock
+  void notify_next() noexcept;  // called by the driving thread, without the lock
 
   verbs::Adapter& adapter_;
   verbs::ConnectionEnd* end_;

@@ -122,7 +122,7 @@ struct Request {
   ibv_send_wr wr;
   std::vector<ibv_sge> segments;  // for inline data: one, which is `data`
   std::vector<std::byte> data;
-  std::uint32_t window_key = 0;  // of a bind: the window's `rkey` at the post, as drivers pass it
+  std::uint32_t window_key = 0;  // of a bind: the window's `rkey` at the post, as devices get it
 };
 
 struct Qp : ibv_qp, EventSource {

@@ -201,7 +201,7 @@ HalfOpen* TcpListener::oldest_of_largest_network() noexcept {
   return oldest;
 }
 
-// Pauses accepting. Otherwise the socket would stay readable and the driver would spin.
+// Pauses accepting. Otherwise the socket would stay readable and the driving thread would spin.
 void TcpListener::on_lack_of_descriptors(int error) noexcept {
   static constinit trace::RateLimit limit;
   const ScopedLock guard(lock_);

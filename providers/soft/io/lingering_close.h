@@ -16,7 +16,7 @@ enum class LingerKind : std::uint8_t {
 
 inline constexpr Clock::duration kLinger = std::chrono::seconds(1);
 // How long an adapter that closes, or a process that exits, waits for peers' hosts.
-inline constexpr Clock::duration kFarewell = std::chrono::milliseconds(100);
+inline constexpr Clock::duration kLingerAtClose = std::chrono::milliseconds(100);
 
 // Ends the stream so that what was sent arrives: sends `rest` and FIN, then reads (and drops) until
 // the peer's FIN, for at most `limit`, then closes. A connection lingers for up to 30 times as long

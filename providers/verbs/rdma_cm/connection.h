@@ -58,7 +58,7 @@ class RdmaConnection final : public CmConnection, private CmOwner {
   RdmaConnection(Adapter& adapter, RdmaConnector& connector, ConnectionEnd* end,
                  CmState state) noexcept;
 
-  // Called by the reactor thread.
+  // Called by the driving thread.
   void on_cm_event(const rdma_cm_event& event) noexcept override UDAPL_EXCLUDES(lock_);
   void resolve_route() noexcept UDAPL_EXCLUDES(lock_);
   void resolve_again(const rdma_cm_event& event) noexcept UDAPL_EXCLUDES(lock_);

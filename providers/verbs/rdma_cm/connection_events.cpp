@@ -25,7 +25,7 @@ PrivateData data_of(const rdma_conn_param& param) noexcept {
 
 }  // namespace
 
-// The reactor thread holds no lock of the connection while it calls the QP, which may give up the
+// The driving thread holds no lock of the connection while it calls the QP, which may give up the
 // connection meanwhile.
 void RdmaConnection::on_cm_event(const rdma_cm_event& event) noexcept {
   CmState state{};

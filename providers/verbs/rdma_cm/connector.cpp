@@ -106,10 +106,11 @@ Result<std::unique_ptr<transport::Listener>> RdmaConnector::listen(
   return std::unique_ptr<transport::Listener>(std::move(listener));
 }
 
-// ---- in the reactor thread ----------------------------------------------------------------------
+// ---- in the driving thread ----------------------------------------------------------------------
 
 void RdmaConnector::on_readable() noexcept {
-  // About no object until an owner sets one: the driver may be an application thread that waits.
+  // About no object until an owner sets one: the driving thread may be an application thread that
+  // waits.
   const trace::About no_object(nullptr);
   for (int i = 0; i < kEventsPerTurn; ++i) {
     rdma_cm_event* event = nullptr;

@@ -16,7 +16,7 @@
 
 namespace udapl::verbs {
 
-// Connections by rdma_cm. In the reactor thread it reads the events of the adapter's rdma_cm
+// Connections by rdma_cm. In the driving thread it reads the events of the adapter's rdma_cm
 // channel and passes each to the owner of its id. It creates ids and listeners, and keeps the ids
 // of ended connections until the peer has answered. Thread-safe. Owned by the Adapter, which
 // outlives all QPs and listeners.
@@ -46,7 +46,7 @@ class RdmaConnector final : public Connector, private CmOwner {
   Result<std::unique_ptr<CmId>> make_id(CmOwner& owner);
 
   // Takes an id that its owner no longer needs. Waits for a call of the owner that runs in another
-  // thread; as for CmId::set_owner, no lock of the owner is held, except by the reactor thread.
+  // thread; as for CmId::set_owner, no lock of the owner is held, except by the driving thread.
   void retire(std::unique_ptr<CmId>&& id, Teardown how) noexcept UDAPL_EXCLUDES(lock_);
 
  private:

@@ -58,7 +58,7 @@ CmId::CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept
 
 CmId::~CmId() { ::rdma_destroy_id(id_); }
 
-// Only the reactor thread delivers events. So if it calls this, either no delivery is in progress,
+// Only the driving thread delivers events. So if it calls this, either no delivery is in progress,
 // or it is inside one and already holds the lock.
 void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
   if (reactor_.driven_here()) {

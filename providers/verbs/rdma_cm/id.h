@@ -23,7 +23,7 @@ class CmId;
 // The current receiver of the events of an rdma_cm id.
 class CmOwner {
  public:
-  // Called by the reactor thread. The event is not acknowledged yet, so its id stays valid: the
+  // Called by the driving thread. The event is not acknowledged yet, so its id stays valid: the
   // callee may pass the id on (CmId::set_owner, RdmaConnector::retire), but destroys no id and
   // makes no sink call. Takes the owner's locks.
   virtual void on_cm_event(const rdma_cm_event& event) noexcept = 0;
@@ -42,7 +42,7 @@ class CmId {
   // Takes over the id of a connection request while that event is handled.
   CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept;
   // Ends the connection or attempt and notifies the peer, once, without waiting for an answer,
-  // except for the outcome of an iWARP connection. Waits for an event that the reactor thread is
+  // except for the outcome of an iWARP connection. Waits for an event that the driving thread is
   // handling: the caller holds no lock of an owner, and is not inside on_cm_event.
   ~CmId();
   CmId(const CmId&) = delete;
@@ -51,7 +51,7 @@ class CmId {
   [[nodiscard]] rdma_cm_id* get() const noexcept { return id_; }
 
   // After it has returned, the former owner is not called any more. Waits for a running call in
-  // another thread: hold no lock of the former owner, except in the reactor thread.
+  // another thread: hold no lock of the former owner, except in the driving thread.
   void set_owner(CmOwner& owner) noexcept UDAPL_EXCLUDES(lock_);
   // Returns whether rdma_cm has reported the end of the connection or attempt, to any owner: the
   // end may arrive while the id passes from one owner to the next.

@@ -67,7 +67,7 @@ struct Reporting {
   }
 };
 
-// Blocks the reactor thread, so that calls posted meanwhile stay pending.
+// Blocks the driving thread, so that calls posted meanwhile stay pending.
 class Held {
  public:
   explicit Held(Reactor& reactor) : call_(reactor, Call::to<&Held::wait>(this)) {

@@ -14,7 +14,7 @@ namespace {
 std::atomic<bool> late{false};
 std::atomic<bool> woken{false};
 
-// Of the thread of the test, which may sleep in ppoll, too.
+// Set in the thread of the test, which may sleep in ppoll, too.
 thread_local bool waits_here = false;
 
 }  // namespace

@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(waiter_makes_way_for_a_polling_thread) {
       while (box.taken < i && Clock::now() < end) reactor->poll();
       if (box.bells == bells) ++without_bell;
     }
-    // No thread polls now: a sleeping driver is woken.
+    // No thread polls now: a sleeping driving thread is woken.
     const long last = box.taken;
     BOOST_REQUIRE(eventually([&] { return box.resting.load(); }));
     box.put();
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(pollers_come_and_go_while_others_are_served) {
   const auto reactor = make_reactor();
   Mailbox steady(*reactor);
   std::atomic<bool> over{false};
-  std::thread driver([&] {
+  std::thread driving([&] {
     while (!over) reactor->progress();
   });
   for (int i = 1; i <= 300; ++i) {
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(pollers_come_and_go_while_others_are_served) {
     BOOST_REQUIRE(eventually([&] { return steady.taken == i && passing.taken == 1; }));
   }
   over = true;
-  driver.join();
+  driving.join();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a program does to itself that the reactor's thread must live with: handlers of signals that
+// What a program does to itself that the service thread must live with: handlers of signals that
 // an instruction raises, system calls that a filter rejects, no more descriptors.
 #include <linux/filter.h>
 #include <linux/seccomp.h>

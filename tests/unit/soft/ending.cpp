@@ -11,8 +11,8 @@
 namespace udapl::soft::test {
 namespace {
 
-using udapl::test::Parked;
 using transport::DisconnectMode;
+using udapl::test::Parked;
 
 struct Fixture : Pair {
   std::vector<std::byte> near = pattern(4000000, 3);
@@ -72,7 +72,7 @@ BOOST_FIXTURE_TEST_CASE(data_before_an_abrupt_end_reaches_a_sender, Fixture) {
   }
   b.recv_cq->arm();
   {
-    Parked notice(Decided::kSinkCall);  // of the first Send: the driver of b reads no more
+    Parked notice(Decided::kSinkCall);  // of the first Send: the driving thread of b reads no more
     REQUIRE_OK(a.qp->post_send(0, &small, 1, kSignalled));
     BOOST_REQUIRE(notice.reached());
     REQUIRE_OK(b.qp->post_send(100, &large, 1, kSignalled));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The reactor thread decides to make a call and is held up before it makes it, while the core does
+// The driving thread decides to make a call and is held up before it makes it, while the core does
 // something else: every pair of such a call and such an action.
 #include "tests/parked/interleaving.h"
 #include "tests/unit/soft/support.h"

@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(short_message_is_copied_before_establishment) {
   BOOST_TEST((far == pattern(64)));
 }
 
-// Records the calls of several QPs in order, and holds up the driver in its first call.
+// Records the calls of several QPs in order, and holds up the driving thread in its first call.
 class OrderSink final : public transport::ConnectionSink {
  public:
   struct Log {

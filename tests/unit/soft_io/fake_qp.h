@@ -29,7 +29,7 @@ inline Bytes pattern(std::size_t size, unsigned seed = 1) {
 // manager's calls.
 class FakeQp final : public transport::Qp, public ConnectionEnd {
  public:
-  // A reactor thread may be calling this QP now: the handshake's destructor waits for that call.
+  // A driving thread may be calling this QP now: the handshake's destructor waits for that call.
   ~FakeQp() override { drop_handshake(); }
 
   // ---- called by the tests ----

@@ -214,8 +214,8 @@ BOOST_AUTO_TEST_CASE(what_was_not_granted_is_not_touched) {
   for (const GrantSlot& slot : slots) BOOST_TEST(slot.user == 0U);
 }
 
-// Of a process that calls exec, the number remains, and stands for the memory of another program.
-// It has no mark at the address of the old one.
+// A process that calls exec keeps its number, which then stands for the memory of another program.
+// That has no mark at the address of the old one.
 BOOST_AUTO_TEST_CASE(memory_of_another_program_is_not_accessed) {
   for (const bool mapped : {false, true}) {
     const Mark mark(ours);
