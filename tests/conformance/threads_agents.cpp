@@ -204,6 +204,9 @@ BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
     }
     void free_other() {
       ++*running;
+      // An EP that is freed before it has ended gets no event, and nothing calls the other agent.
+      for (int i = 0; i < 10'000 && !other_has_ended(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       // Both agents run at once if the provider calls agents of two IAs concurrently; else one
       // after the other.
       for (int i = 0; i < 200 && *running < 2; ++i)
@@ -211,6 +214,12 @@ BOOST_AUTO_TEST_CASE(thr_agents_free_each_others_ep) {
       const DAT_RETURN rc = dat_ep_free(other);
       failures->ok(rc, "free of the other's EP");
       ++*done;
+    }
+    bool other_has_ended() {
+      DAT_EP_STATE state{};
+      DAT_BOOLEAN idle{};
+      failures->ok(dat_ep_get_status(other, &state, &idle, &idle), "state of the other's EP");
+      return state == DAT_EP_STATE_DISCONNECTED;
     }
     DAT_EP_HANDLE other;
     std::atomic<int>* running;
