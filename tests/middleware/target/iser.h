@@ -12,8 +12,8 @@
 
 #define SESSIONS 12
 #define DEPTH 8 /* commands that an initiator has outstanding */
-#define SRQ_DEPTH 128
-#define LOW_WATERMARK 24
+#define SRQ_DEPTH 256
+#define LOW_WATERMARK 192 /* the SRQ never runs empty: see README.md */
 #define BLOCK 40000 /* no multiple of anything */
 #define BLOCKS 16   /* on the disk of each initiator */
 #define IMMEDIATE 512
