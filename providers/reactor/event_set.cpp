@@ -47,15 +47,15 @@ int EventSet::wait_for_any(const Deadline& until) noexcept {
   return poll({&set, 1}, until);
 }
 
-void EventSet::wait_as_guard(const Deadline& until) noexcept {
+bool EventSet::wait_as_guard(const Deadline& until) noexcept {
   if (lost()) [[unlikely]] {
     wait_without_descriptors(until);
-    return;
+    return false;
   }
   std::array<pollfd, 2> both{{{}, {kick_.get(), POLLIN, 0}}};
-  if (poll(both, until) <= 0) return;
+  if (poll(both, until) <= 0) return false;
   if ((both[1].revents & POLLNVAL) != 0) lose(EBADF);
-  if ((both[1].revents & POLLIN) != 0) take_kick();
+  return (both[1].revents & POLLIN) != 0;
 }
 
 // Like ppoll; the first one is this set.

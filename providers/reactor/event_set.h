@@ -51,9 +51,10 @@ class EventSet {
 
   // Like epoll_wait.
   int wait(epoll_event* events, int max, const Deadline& until) noexcept;
-  // Sleeps until there may be an event or a kick, and takes no event. Another thread may wait for
-  // the events at the same time: the kick does not get lost if that one gets it, too.
-  void wait_as_guard(const Deadline& until) noexcept;
+  // Sleeps until there may be an event or a kick, and takes neither. Returns whether there is a
+  // kick: the caller takes it once it holds the role, since until then a leader may sleep in epoll,
+  // where a kick that another thread has read does not end the sleep.
+  [[nodiscard]] bool wait_as_guard(const Deadline& until) noexcept;
   // Like wait(), but not interrupted unless a signal handler ran, or in the first moment may have.
   int wait_long(epoll_event* events, int max, const Deadline& until) noexcept;
   // The same, but also ends, with 0, when one of other sets is ready. `sets`: theirs, behind a

@@ -130,9 +130,10 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
   if (!work_pending) until += kLongestSleep;
   if (timer && *timer < until) until = *timer;
   // An edge that this thread took could not be given back if it did not get the role.
-  events_.wait_as_guard(until);
+  const bool kicked = events_.wait_as_guard(until);
   role_.end_guard();
   if (application_drives() || !role_.claim()) return false;
+  if (kicked) events_.take_kick();
   epoll_event events[tuning::kEventsPerTurn];
   const int count = events_.wait(events, tuning::kEventsPerTurn, Clock::now());
   dispatch(events, count);
