@@ -14,8 +14,8 @@ using Handler = void (*)() noexcept;
 // they held are not released. Called once per process. Returns false if out of memory.
 bool watch(Handler in_child) noexcept;
 
-// A cache of this library that has a lock: in a child, another thread of the parent may have held
-// it at the fork. A base class.
+// Base of a cache that has a lock: after a fork the child would find it locked for ever if another
+// thread of the parent held it at that moment.
 class Cache {
  public:
   // Has repair() run in every child before fork() returns there, for the rest of the process. Call
@@ -42,7 +42,7 @@ class Cache {
 [[nodiscard]] unsigned generation() noexcept;
 
 // Whether a related process may share descriptors with this one; then closing one does not end its
-// connection. One that was forked a moment ago still does (unshared_fd.h).
+// connection. A child shares them until fork() returns in it (unshared_fd.h).
 [[nodiscard]] bool descriptors_may_be_shared() noexcept;
 
 }  // namespace udapl::forks

@@ -14,8 +14,8 @@ namespace udapl {
 // (docs/adr/0032). Not recursive; not fair. Trivially destructible, and constant-initialised if
 // static.
 //
-// Under gcc's ThreadSanitizer it is a std::mutex, because that tool then checks the lock order as
-// well. The ordering by the atomic word would be visible to it anyway.
+// Under gcc's ThreadSanitizer it is a std::mutex. The tool would understand the atomic word as
+// well, but checks the order of locks only for functions of pthread_mutex.
 class UDAPL_CAPABILITY("mutex") Mutex {
  public:
   constexpr Mutex() noexcept = default;

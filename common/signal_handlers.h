@@ -4,10 +4,10 @@
 namespace udapl {
 
 // Whether a signal handler may have run in the calling thread, which found EINTR: false if the
-// program has none for a signal that could have come. Then the process was stopped and continues,
-// after which Linux lets some calls fail with EINTR, or another thread has changed the user.
-// Handlers for what instructions raise, and for abort(), do not count. Reads /proc; true if that is
-// not possible.
+// program has none for a signal that could have come. Then the EINTR has another cause: the process
+// was stopped and has continued, or another thread has changed the user id (setuid). Handlers of
+// signals that instructions raise (SIGSEGV), and of SIGABRT, do not count. Reads /proc; returns
+// true if that is not possible.
 bool handler_may_have_run() noexcept;
 
 }  // namespace udapl

@@ -7,9 +7,9 @@
 namespace udapl {
 
 // Blocks signals in the calling thread for its own lifetime. A thread that is started meanwhile
-// inherits the mask for good: the application's threads handle the application's signals. Those
-// that an instruction raises stay open: the kernel kills a process that blocks them then, even if
-// it has a handler, as programs do that protect registered memory or log their crashes.
+// inherits the mask for good: the application's threads handle the application's signals. Signals
+// that instructions raise (SIGSEGV, SIGBUS) are not blocked: the kernel kills a process that blocks
+// one when it is raised, although the program may have a handler, for crash logs for example.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {

@@ -27,8 +27,8 @@ class UnsharedFd {
   UnsharedFd& operator=(UnsharedFd&& other) noexcept;
   ~UnsharedFd() { reset(); }
 
-  // Owns the descriptor that the system call returns that `open` makes, as Fd::made does. No fork
-  // takes place in between, so `open` must not block.
+  // Calls `open`, which makes one system call and returns the descriptor, and owns that as Fd::made
+  // does. No fork takes place in between, so `open` must not block.
   template <class Open>
   [[nodiscard]] static UnsharedFd made(Open open) noexcept {
     UnsharedFd result;

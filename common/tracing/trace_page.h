@@ -13,7 +13,7 @@ namespace udapl::trace {
 #if defined(__x86_64__) || defined(__i386__)
 inline constexpr std::size_t kPageSize = 4096;
 #else
-inline constexpr std::size_t kPageSize = 65536;  // the largest page size of Linux elsewhere
+inline constexpr std::size_t kPageSize = 65536;  // the largest page of other architectures
 #endif
 
 inline constexpr std::uint32_t kPageMagic = 0x55445452;  // "UDTR"

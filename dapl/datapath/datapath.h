@@ -29,17 +29,17 @@ template <class Post, HotQp Q, class... Remote>
 }
 
 // A post on an EP, as a ladder of functions. plain() is the table's entry. Each of the first three
-// has a condition that answers most of a post's questions, and is compiled without the checks for
-// them. What meets no condition, or cannot be posted in that shape now, reaches any_post(), which
-// checks everything. Each is a function of its own, so that a plain post saves no registers for the
-// others.
+// is for posts of one shape (post_submit.h), and compiled without the checks that the shape makes
+// redundant. A post of another shape, or one that cannot be posted in its shape now, reaches
+// any_post(), which checks everything. Each is a function of its own, so that a plain post saves no
+// registers for the others.
 //
 // plain() enters the guard before it reads the gate; the function that makes the post leaves it,
 // also if that is another one. any_post() takes the lock of the queue in every table, as do the
 // posts that are not on this ladder.
 //
-// Post: which post it is (post.h). Remote: the argument for the remote memory, if there is one. It
-// stands where the call has it, so that no argument changes its register on the way.
+// Post: which post it is (post.h). Remote: the argument for the remote memory, if there is one, at
+// its position in the DAT call, so that no argument changes its register on the way.
 template <class Post, HotQp Q, Guard G, class... Remote>
 class Ladder {
  public:

@@ -40,10 +40,10 @@ struct Outcome {
 };
 inline constexpr Outcome kPosted{DAT_SUCCESS, nullptr};
 // Not a final outcome: nothing has been done, and the post must be retried in the shape kAny, or
-// after the queue has been replaced. Its code is none of DAT's, as every refusal is an error, but
-// is_final() recognises it by the address in `why`: on each path through a post the compiler knows
-// that, but not the code that a transport returns. A check of the code, or of a flag beside it,
-// takes a post four to thirty instructions more.
+// after the queue has been replaced. Its code is not one of DAT's. is_final() recognises it by the
+// address in `why`, which the compiler knows on each path through a post: the check then costs
+// nothing, while a check of the code (the transport's, so unknown) or of a separate flag costs a
+// post four to thirty instructions.
 inline constexpr char kAgain[] = "again";
 inline constexpr Outcome kTryAgain{0x7FFFFFFF, kAgain};
 static_assert(kTryAgain.code != DAT_SUCCESS && (kTryAgain.code & DAT_CLASS_ERROR) == 0);

@@ -16,12 +16,12 @@ enum class ConnectKind {
 };
 
 // What an EP records of its connection, from connect or accept until reset: both ends, the peer's
-// private data, and where a connect went. The state is the EP's.
+// private data, and the target of a connect. The state is stored in the EP.
 //
 // Not thread-safe: the Ep's lock protects it. Owned by the Ep.
 class EpConnection {
  public:
-  // Where a connect went.
+  // The peer of a connect.
   struct Target {
     transport::SocketAddress address;
     DAT_CONN_QUAL conn_qual;

@@ -185,9 +185,9 @@ class ObjectPool : private forks::Cache {
 [[gnu::cold, gnu::noinline]] void trace_free(const ObjectHeader& object,
                                              DAT_HANDLE_TYPE type) noexcept;
 
-// Ends an object: runs its destructor and returns its block to the pool. Of the header only the tag
-// changes. The first word is never written again, because the registry reads it without a lock,
-// which is legal while an RSP ends because its request has arrived.
+// Ends an object: runs its destructor and returns its block to the pool. Of the header only tag and
+// gates change. The first word is never written again: the registry reads it without a lock, also
+// in a dat_rsp_free() that runs while the RSP ends by itself because its request has arrived.
 template <class T>
 struct Dispose {
   void operator()(T* object) const noexcept {

@@ -64,8 +64,8 @@ struct Settings {
 // unknown or repeated, or a value is invalid.
 Result<Settings> read_settings(std::string_view ia_params);
 
-// The time that an accepted peer has for its first message, with the default of the verbs provider:
-// a message that was lost a few times is repeated after 6 s.
+// The time that an accepted peer has for its first message, as by default with the verbs provider.
+// TCP repeats a message that was lost a few times only after 6 s.
 inline constexpr auto kFirstMessageLimit = std::chrono::milliseconds(15'000);
 
 // Looks up an environment variable; returns null if it is not set.
