@@ -348,9 +348,9 @@ def long_functions(text):
     start = None
     for number, line in enumerate(without_comments(text).split("\n"), 1):
         opens = re.match(r"[^\s#].*\{\s*$", line)
-        if opens and not re.match(r"(namespace|class|struct|typedef|enum|union|extern|template|constexpr.*=)\b",
-                                  line):
-            start = number
+        if opens:
+            other = re.match(r"(namespace|class|struct|typedef|enum|union|extern|template)\b", line)
+            start = None if other or re.search(r"=\s*\{\s*$", line) or "(" not in line else number
         elif line.startswith("}") and start is not None:
             if number - start + 1 > 70:
                 yield start, number - start + 1
