@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(revoke_waits_for_pins) {
     table.revoke(ref);
     revoked = true;
   });
-  std::this_thread::sleep_for(20ms);
+  while (static_cast<bool>(table.pin(out.ref))) std::this_thread::yield();  // until it has begun
   BOOST_TEST(!revoked.load());
   BOOST_TEST(!static_cast<bool>(table.pin(out.ref)));  // no new pins meanwhile
   remote_pin = MrTable::Pin();
