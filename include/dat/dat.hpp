@@ -625,7 +625,7 @@ class Loop {
     }
     return handled;
   }
-  /// Waits for events, at most for `limit`, and handles them.
+  /// Waits for events, at most for `limit`, and handles them. Returns their number.
   std::size_t run_once(Duration limit = kForever) {
     using std::chrono::milliseconds;
     pollfd ready{notifier_.fd(), POLLIN, 0};
