@@ -17,6 +17,7 @@ namespace udapl::dapl {
 Ep::Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state)
     : EpQueues(owner.provider, &owner, state, config.attr.max_request_dtos,
                config.srq != nullptr ? 0 : config.attr.max_recv_dtos, config.srq != nullptr),
+      idle_poll_(owner.adapter().idle_poll()),
       config_(config) {
   preset_soft_watermark();
 }

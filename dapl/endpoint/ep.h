@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/call.h"
 #include "common/mutex.h"
 #include "dapl/endpoint/ep_config.h"
 #include "dapl/endpoint/ep_connection.h"
@@ -55,6 +56,9 @@ class Ep : public EpQueues {
   // Both marks; DAT_WATERMARK_INFINITE disarms.
   [[nodiscard]] Status set_watermarks(DAT_COUNT soft, DAT_COUNT hard);
   [[nodiscard]] transport::ReceiveCounts receive_counts();
+  // Called without a lock after a consumer has looked at the state: it may be waiting for it to
+  // change. The EP may be freed meanwhile.
+  void polled() const noexcept { idle_poll_.function(idle_poll_.object); }
   // Whether nothing is outstanding in this direction.
   [[nodiscard]] bool requests_idle() noexcept;
   [[nodiscard]] bool receives_idle() noexcept;
@@ -137,6 +141,7 @@ class Ep : public EpQueues {
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
   void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
 
+  const Call idle_poll_;  // Adapter's
   Mutex mutex_;
   Sink sink_{*this};
   EpConfig config_ UDAPL_GUARDED_BY(mutex_);

@@ -67,6 +67,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK, DAT_EP_PARAM* param
     if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
     ep->query(param);
     param->ia_handle = ep->ia->handle();
+    ep->polled();
     return Status();
   });
 }
@@ -79,6 +80,7 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE* state, DAT_BOOLEAN*
     if (state != nullptr) *state = ep->state();
     if (recv_idle != nullptr) *recv_idle = ep->receives_idle() ? DAT_TRUE : DAT_FALSE;
     if (request_idle != nullptr) *request_idle = ep->requests_idle() ? DAT_TRUE : DAT_FALSE;
+    ep->polled();
     return Status();
   });
 }
@@ -90,6 +92,7 @@ DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT* buffers, DAT_COUNT* sp
     const transport::ReceiveCounts counts = ep->receive_counts();
     if (buffers != nullptr) *buffers = counts.held;
     if (span != nullptr) *span = counts.span;
+    ep->polled();
     return Status();
   });
 }

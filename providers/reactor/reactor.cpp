@@ -204,9 +204,12 @@ bool Reactor::turn() noexcept {
   if (turn_policy_.timers_due(found, next_turn_.load(std::memory_order_relaxed))) fire_timers();
   found |= run_deferred();
   if (turn_policy_.end_turn(found)) {
-    lease_.renew_for_poll(Clock::now(), poll_policy_.contended(),
+    const Clock::time_point now = Clock::now();
+    lease_.renew_for_poll(now, poll_policy_.contended(),
                           poller_counts_.awake.load(std::memory_order_relaxed));
     note_driven();
+    if (drives_others()) [[unlikely]]
+      leave_unused_others(now);
   }
   return found;
 }

@@ -100,7 +100,8 @@ class Reactor final : private WaitWord::Waker {
     return poll_turn(poll);
   }
   // Called by a consumer whose poll has found nothing and makes no turn. If such polls go on while
-  // no thread drives, the service thread takes over before the lease ends. Runs nothing itself.
+  // no thread drives, the service thread takes over before the lease ends; so do those of the
+  // reactors that the caller has left. Runs nothing itself.
   void end_unused_lease() noexcept;
   // Called by a consumer that has taken several items in a row without needing a turn. It counts as
   // polling, so that the service thread stays away.
@@ -231,6 +232,7 @@ class Reactor final : private WaitWord::Waker {
   void start_polling() noexcept;
   void ask_for_role() noexcept;
   [[nodiscard]] std::uint32_t uses() const noexcept;
+  [[nodiscard]] bool unused(Clock::time_point now) noexcept;  // for long
 
   // reactor_wait.cpp
   [[nodiscard]] bool polls_drive() noexcept;
@@ -272,6 +274,8 @@ class Reactor final : private WaitWord::Waker {
   void look_elsewhere(Elsewhere& elsewhere) noexcept;
   bool turn_of_sleeper() noexcept;  // by the holder of the role, which it releases
   void leave_others() noexcept;     // to their service threads
+  // The same for those that no thread has driven for a while. Called by a thread that polls.
+  void leave_unused_others(Clock::time_point now) noexcept;
 
   // reactor_service.cpp
   void serve() noexcept;

@@ -19,6 +19,7 @@ namespace {
 struct Driven {
   const Reactor* last = nullptr;  // never dereferenced: it may have been destroyed
   bool several = false;           // the lease of another one may not have ended
+  Clock::time_point check_at;     // when to check again whether such leases are used
 };
 constinit thread_local Driven driven;
 
@@ -129,7 +130,7 @@ void Reactor::look_elsewhere(Elsewhere& elsewhere) noexcept {
     elsewhere.has_input |= other->turn_of_sleeper();
     All::instance().let_go(*other);
   }
-  driven = {this, elsewhere.any()};
+  driven = {this, elsewhere.any(), {}};
   if (elsewhere.any()) end_direct();
 }
 
@@ -155,7 +156,25 @@ void Reactor::leave_others() noexcept {
     other->release();
     All::instance().let_go(*other);
   }
-  driven = {this, false};
+  driven = {this, false, {}};
+}
+
+void Reactor::leave_unused_others(Clock::time_point now) noexcept {
+  if (now < driven.check_at) return;
+  bool any = false;
+  std::uint64_t below = kNewest;
+  while (Reactor* const other = All::instance().claim_left(*this, below)) {
+    if (other->unused(now))
+      other->lease_.end();
+    else
+      any = true;
+    other->release();
+    All::instance().let_go(*other);
+  }
+  if (any)
+    driven.check_at = now + tuning::kUnusedLease;
+  else
+    driven = {driven.last == this ? this : nullptr, false, {}};
 }
 
 }  // namespace udapl

@@ -59,13 +59,18 @@ std::uint32_t Reactor::uses() const noexcept {
   return looks() + turn_policy_.turns() + poll_policy_.polls();
 }
 
+bool Reactor::unused(Clock::time_point now) noexcept {
+  return !lease_use_.changed(uses()) && lease_use_.ended(now) && !lease_.extended(now);
+}
+
 // Runs nothing that is queued: the service thread does. The role keeps the reactor from being
 // destroyed.
 void Reactor::end_unused_lease() noexcept {
+  if (drives_others()) leave_unused_others(Clock::now());
   if (!lease_.parked() || !role_.free(std::memory_order_relaxed)) return;
   if (lease_use_.changed(uses())) return;
   const Clock::time_point now = Clock::now();
-  if (!lease_use_.ended(now) || lease_.extended(now) || !role_.claim()) return;
+  if (!unused(now) || !role_.claim()) return;
   lease_.end();
   role_.release();
 }

@@ -7,6 +7,23 @@ namespace {
 
 BOOST_FIXTURE_TEST_SUITE(disconnecting, Rig)
 
+// Programs wait for the end of a connection like this. The transport may have to wake the thread
+// that reports it.
+BOOST_AUTO_TEST_CASE(state_that_is_looked_at_is_polled) {
+  std::atomic<int>& polls = fake::settings().idle_polls;
+  const Side side = this->side();
+  const int before = polls;
+  DAT_EP_STATE state{};
+  REQUIRE_OK(ia->ep_get_status_func(side.ep, &state, nullptr, nullptr));
+  BOOST_CHECK_EQUAL(polls.load(), before + 1);
+  DAT_EP_PARAM param{};
+  REQUIRE_OK(ia->ep_query_func(side.ep, DAT_EP_FIELD_EP_STATE, &param));
+  BOOST_CHECK_EQUAL(polls.load(), before + 2);
+  DAT_COUNT held = 0;
+  REQUIRE_OK(ia->ep_recv_query_func(side.ep, &held, nullptr));
+  BOOST_CHECK_EQUAL(polls.load(), before + 3);
+}
+
 BOOST_AUTO_TEST_CASE(abrupt_disconnect_flushes_all) {
   const Side active = side();
   const Side passive = side();

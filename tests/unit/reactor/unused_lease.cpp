@@ -40,11 +40,12 @@ class Waiter {
   Bell bell_;
 };
 
-// Makes idle polls until the service thread is no longer parked. Returns whether they have woken
+// Polls until the service thread of `reactor` is no longer parked. Returns whether that has woken
 // it.
-bool idle_polls_wake_service_thread(Reactor& reactor) {
+template <class Poll>
+bool polls_wake_service_thread(const Reactor& reactor, Poll poll) {
   const long before = timer_wakes();
-  while (reactor.polled()) reactor.end_unused_lease();
+  while (reactor.polled()) poll();
   return timer_wakes() != before;
 }
 
@@ -74,12 +75,49 @@ BOOST_AUTO_TEST_CASE(the_service_thread_takes_over_after_waits) {
   bool woken = false;
   for (int i = 0; !woken && i != kTries; ++i) {
     waiter.wait_often();
-    woken = idle_polls_wake_service_thread(*reactor);
+    woken = polls_wake_service_thread(*reactor, [&] { reactor->end_unused_lease(); });
   }
   BOOST_TEST(woken);
   Bell bell(*reactor);
   bell.ring();
   BOOST_TEST(eventually([&] { return bell.rung == 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(so_does_that_of_a_reactor_whose_thread_now_polls_another_one) {
+  constexpr int kTries = 200;
+  for (const bool drives : {true, false}) {
+    const auto left = make_reactor();
+    const auto here = make_reactor();
+    Waiter waiter(*left);
+    bool woken = false;
+    for (int i = 0; !woken && i != kTries; ++i) {
+      waiter.wait_often();
+      woken = polls_wake_service_thread(*left, [&] {
+        if (drives)
+          here->poll();
+        else
+          here->end_unused_lease();
+      });
+    }
+    BOOST_TEST(woken);
+    Bell bell(*left);
+    bell.ring();
+    BOOST_TEST(eventually([&] { return bell.rung == 1; }));
+  }
+}
+
+// One thread, several adapters: the polls of one are no reason to end the lease of the other.
+BOOST_AUTO_TEST_CASE(it_stays_away_while_a_thread_polls_two_reactors_in_turn) {
+  const auto one = make_reactor();
+  const auto other = make_reactor();
+  Waiter waiter(*one);
+  waiter.wait_often();
+  const long before = timer_wakes();
+  for (const auto end = Clock::now() + 50ms; Clock::now() < end;) {
+    one->poll();
+    other->poll();
+  }
+  BOOST_TEST(timer_wakes() == before);
 }
 
 BOOST_AUTO_TEST_CASE(it_stays_away_while_a_thread_waits_again_and_again) {
