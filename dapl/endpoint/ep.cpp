@@ -44,11 +44,11 @@ void Ep::end_posts() noexcept {
       const ScopedLock requests_lock(requests.lock);
       store_state(kResetting);  // also: reports have no effect
     }
-    const ScopedLock receives_lock(receives.lock);
-    receives.qp = nullptr;
     receive_gate.store(kShut, std::memory_order_relaxed);
   }
-  await_posts(*this);
+  await_posts(*this);  // one that found the gate open uses receives.qp
+  const ScopedLock receives_lock(receives.lock);
+  receives.qp = nullptr;
 }
 
 Result<Ep*> Ep::make(Ia& ia, const EpConfig& config, DAT_EP_STATE state) {

@@ -125,7 +125,6 @@ class Ep : public EpQueues {
   // Switches to configuration `wanted`. On failure nothing has changed.
   [[nodiscard]] Status configure(const EpConfig& wanted, Parts& retired) UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status check_posted(const EpConfig& wanted) UDAPL_REQUIRES(mutex_);
-  [[nodiscard]] Status modify_qp(const transport::QpInit& init) UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status exchange_queues(const EpConfig& wanted, Parts& fresh) UDAPL_REQUIRES(mutex_);
   [[nodiscard]] Status make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* discard)
       UDAPL_REQUIRES(mutex_);

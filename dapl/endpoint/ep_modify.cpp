@@ -3,6 +3,7 @@
 // it in one step or not at all.
 #include "dapl/endpoint/ep.h"
 #include "dapl/endpoint/named_attributes.h"
+#include "dapl/objects/await_posts.h"
 #include "dapl/objects/boundary.h"
 #include "dapl/objects/ep_calls.h"
 #include "dapl/objects/ia.h"
@@ -101,6 +102,36 @@ class CookieLimits {
   bool kept_ = false;
 };
 
+// Makes posts of receives wait, without holding a lock, for the lifetime of this object: one that
+// is made while the transport replaces the queue would be lost with the old one. Requests are
+// refused in the states in which an EP can be modified.
+class ReceivePostsPaused {
+ public:
+  // Waits for those in progress.
+  explicit ReceivePostsPaused(Ep& ep) noexcept : ep_(ep) {
+    {
+      const ScopedLock lock(ep.receives.lock);
+      ep.receives.exchanging = true;
+      gate_ = ep.receive_gate.exchange(ObjectHeader::kShut, std::memory_order_relaxed);
+    }
+    if (gate_ == 0) await_posts(ep);
+  }
+  ~ReceivePostsPaused() {
+    const ScopedLock lock(ep_.receives.lock);
+    ep_.receives.exchanging = false;
+    if (!published_) ep_.receive_gate.store(gate_, std::memory_order_relaxed);
+  }
+  ReceivePostsPaused(const ReceivePostsPaused&) = delete;
+  ReceivePostsPaused& operator=(const ReceivePostsPaused&) = delete;
+  // The new configuration has set the gate.
+  void published() noexcept { published_ = true; }
+
+ private:
+  Ep& ep_;
+  std::uint32_t gate_ = ObjectHeader::kShut;
+  bool published_ = false;
+};
+
 // Whether the QP can stay as it is.
 bool same_queues(const EpConfig& a, const EpConfig& b) noexcept {
   const DAT_EP_ATTR& x = a.attr;
@@ -159,6 +190,7 @@ Status Ep::configure(const EpConfig& wanted, Parts& retired) {
   // Steps that can fail for lack of memory come first, then those that can be undone, the QP last.
   Parts fresh;
   fresh.bindings = std::make_unique<EpBindings>(wanted);
+  ReceivePostsPaused paused(*this);
   CookieLimits limits(*this);
   if (const Status status = check_posted(wanted); !status.ok()) return status;
   const DAT_COUNT dtos = wanted.srq == nullptr ? wanted.attr.max_recv_dtos : 0;
@@ -174,6 +206,7 @@ Status Ep::configure(const EpConfig& wanted, Parts& retired) {
   bindings_->detach();
   std::swap(bindings_, fresh.bindings);
   publish();
+  paused.published();
   retired = std::move(fresh);
   return Status();
 }
@@ -191,38 +224,6 @@ Status Ep::check_posted(const EpConfig& wanted) {
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "max_recv_dtos %u, %u are posted", dtos,
                  posted);
   return Status();
-}
-
-namespace {
-
-// Makes posts of receives wait, without holding a lock, for the lifetime of this object.
-class ReceivePostsPaused {
- public:
-  explicit ReceivePostsPaused(Ep& ep) noexcept : ep_(ep) {
-    const ScopedLock lock(ep.receives.lock);
-    ep.receives.exchanging = true;
-    gate_ = ep.receive_gate.exchange(ObjectHeader::kShut, std::memory_order_relaxed);
-  }
-  ~ReceivePostsPaused() {
-    const ScopedLock lock(ep_.receives.lock);
-    ep_.receives.exchanging = false;
-    ep_.receive_gate.store(gate_, std::memory_order_relaxed);
-  }
-  ReceivePostsPaused(const ReceivePostsPaused&) = delete;
-  ReceivePostsPaused& operator=(const ReceivePostsPaused&) = delete;
-
- private:
-  Ep& ep_;
-  std::uint32_t gate_ = ObjectHeader::kShut;
-};
-
-}  // namespace
-
-// A receive that is posted while the transport replaces the queue would be lost with the old one,
-// so posts wait. Requests are refused in the states in which an EP can be modified.
-Status Ep::modify_qp(const transport::QpInit& init) {
-  const ReceivePostsPaused paused(*this);
-  return qp_->modify(init);
 }
 
 // Leaves the parts that are no longer needed in `fresh`.
@@ -246,7 +247,7 @@ Status Ep::exchange_queues(const EpConfig& wanted, Parts& fresh) {
     if (!qp.ok()) return qp.status();
     qp_ = *std::move(qp);
     arm_watermarks();
-  } else if (const Status status = modify_qp(init); !status.ok()) {
+  } else if (const Status status = qp_->modify(init); !status.ok()) {
     UDAPL_TRACE(kNormal, "ep %p: the transport failed to modify: 0x%x", static_cast<void*>(this),
                 status.code());
     return status;

@@ -65,14 +65,14 @@ Status Ep::reset() {
       const ScopedLock posts(requests.lock);
       store_state(kResetting);
     }
-    {
-      const ScopedLock posts(receives.lock);
-      receives.qp = nullptr;
-      receive_gate.store(kShut, std::memory_order_relaxed);
-    }
+    receive_gate.store(kShut, std::memory_order_relaxed);
     qp = qp_.get();
   }
-  await_posts(*this);
+  await_posts(*this);  // one that found the gate open uses receives.qp
+  {
+    const ScopedLock posts(receives.lock);
+    receives.qp = nullptr;
+  }
   await_flush(*qp);
   // Without the lock, since the transport may wait for a running report, which acquires it.
   const Status status = qp->reset();

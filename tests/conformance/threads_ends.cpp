@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 // Several threads: objects are freed and connections end while other threads use them.
 namespace conformance {
@@ -260,7 +261,50 @@ BOOST_AUTO_TEST_CASE(thr_end_during_posts) {
   }
 }
 
-// The same for an SRQ.
+// A thread resets or modifies EPs while others go on posting receives, each on its own EP. Each
+// receive is posted, and flushed by the reset, or refused. There are more threads than processors,
+// so that some do not run just when they are in the middle of a post.
+BOOST_AUTO_TEST_CASE(thr_reset_and_modify_during_receives) {
+  if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;
+  constexpr int kRounds = 4000;
+  Ia ia;
+  const Pz pz = make_pz(ia);
+  Failures failures;
+  std::vector<std::unique_ptr<Link>> links;
+  for (unsigned i = 0; i < std::thread::hardware_concurrency() + 4; ++i)
+    links.push_back(std::make_unique<Link>(ia, pz));
+  std::atomic<bool> over{false};
+  std::vector<std::thread> receivers;
+  for (const auto& link : links)
+    receivers.emplace_back([&over, &failures, &end = link->passive, &buffer = link->in] {
+      DAT_EVENT event;
+      while (!over) {
+        const DAT_RETURN type = DAT_GET_TYPE(end.post_recv(buffer, kSize, 0));
+        failures.expect(
+            type == DAT_SUCCESS || type == DAT_INSUFFICIENT_RESOURCES || type == DAT_INVALID_STATE,
+            "receive");
+        if (type != DAT_INSUFFICIENT_RESOURCES) continue;
+        // No more than that: polls that find nothing yield the processor.
+        for (int i = 0; i < 30 && dat_evd_dequeue(end.recv_evd, &event) == DAT_SUCCESS; ++i) {
+        }
+      }
+    });
+  DAT_EP_PARAM param{};
+  for (int round = 0; round < kRounds; ++round) {
+    const Link& link = *links[static_cast<std::size_t>(round) % links.size()];
+    param.ep_attr.max_recv_dtos = 32 + round % 5;
+    static_cast<void>(dat_ep_modify(link.passive.ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &param));
+    if (!failures.expect(link.connect(failures), "connect") ||
+        !failures.ok(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG), "disconnect") ||
+        !Link::ended(link.active, failures) || !Link::ended(link.passive, failures) ||
+        !link.reset(failures))
+      break;
+  }
+  over = true;
+  for (std::thread& receiver : receivers) receiver.join();
+}
+
+// The same for the end of an SRQ.
 BOOST_AUTO_TEST_CASE(thr_srq_free_during_posts) {
   if (skip_unless(!kThreadSanitizer, kRaceByDefinition)) return;
   Ia ia;
