@@ -97,17 +97,20 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   if (count < tuning::kEventsPerTurn) count_look();
 }
 
-void Reactor::fire_timers() noexcept {
+// Returns the time that it has read, if none was due.
+Deadline Reactor::fire_timers() noexcept {
   if (next_turn_.load(std::memory_order_relaxed))
     next_turn_.store(false, std::memory_order_seq_cst);
-  if (!queued_.first_timer()) return;
+  const Deadline first = queued_.first_timer();
+  if (!first) return std::nullopt;
   const Clock::time_point now = Clock::now();
+  if (now < *first) return now;
   while (true) {
     Call call{};
     {
       const ScopedLock guard(lock_);
       const Timer* const timer = calls_.take_due(now);
-      if (timer == nullptr) return;
+      if (timer == nullptr) return std::nullopt;
       call = timer->call_;
       running_.begin(timer, guard);
     }
@@ -201,15 +204,17 @@ bool Reactor::turn() noexcept {
   const NotCancelled scope;
   bool found = run_deferred();
   found |= wait_or_look();
-  if (turn_policy_.timers_due(found, next_turn_.load(std::memory_order_relaxed))) fire_timers();
+  Deadline now;
+  if (turn_policy_.timers_due(found, next_turn_.load(std::memory_order_relaxed)))
+    now = fire_timers();
   found |= run_deferred();
   if (turn_policy_.end_turn(found)) {
-    const Clock::time_point now = Clock::now();
-    lease_.renew_for_poll(now, poll_policy_.contended(),
+    if (found || !now) now = Clock::now();
+    lease_.renew_for_poll(*now, poll_policy_.contended(),
                           poller_counts_.awake.load(std::memory_order_relaxed));
     note_driven();
     if (drives_others()) [[unlikely]]
-      leave_unused_others(now);
+      leave_unused_others(*now);
   }
   return found;
 }

@@ -192,7 +192,7 @@ class Reactor final : private WaitWord::Waker {
   void look_around() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void count_look() noexcept { looks_.store(looks() + 1, std::memory_order_relaxed); }
-  void fire_timers() noexcept;
+  Deadline fire_timers() noexcept;
   bool run_deferred() noexcept { return queued_.any_deferred() && run_all_deferred(); }
   bool run_all_deferred() noexcept;
 
