@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -80,9 +81,12 @@ ThreadStatus status_of(pid_t pid) noexcept {
   return status_at(path);
 }
 
-// Whether this process has such a thread, or has ended and is still in the table of processes.
+// Whether this process has such a thread, or has ended and is still in the table of processes. The
+// peer may have written any number: for one that no thread can have, the kernel reports another
+// error.
 bool exists(pid_t pid, std::uint32_t tid) noexcept {
   constexpr int kNoSignal = 0;
+  if (tid == 0 || tid > std::numeric_limits<pid_t>::max()) return false;
   return ::syscall(SYS_tgkill, pid, static_cast<pid_t>(tid), kNoSignal) == 0 || errno != ESRCH;
 }
 

@@ -40,6 +40,18 @@ BOOST_AUTO_TEST_CASE(a_peer_that_was_killed_copies_no_more) {
   BOOST_TEST(!peer.may_still_copy(thread));
 }
 
+// A peer can write any number into a slot, and die.
+BOOST_AUTO_TEST_CASE(numbers_of_no_thread_copy_nothing) {
+  start([](PeerMemory&) { return ::pause(); });
+  const Process peer = Process::at_end_of(bell.get());
+  BOOST_REQUIRE(peer.valid());
+  constexpr std::array<std::uint32_t, 4> kNumbers{1U << 30, 0x7fffffff, 0x80000000, 0xffffffff};
+  for (const std::uint32_t number : kNumbers) BOOST_TEST(!peer.may_still_copy(number));
+  ::kill(child, SIGKILL);
+  BOOST_TEST(status() == 128 + SIGKILL);
+  for (const std::uint32_t number : kNumbers) BOOST_TEST(!peer.may_still_copy(number));
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_cannot_be_examined_may_still_copy) {
   start([](PeerMemory&) { return ::pause(); });
   const Process peer = Process::at_end_of(bell.get());
