@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Runs hostile cases against the software RNIC.
 
-usage: run.py --victim PROGRAM --bystander PROGRAM --dat-conf FILE [--seconds N] [--sanitized] [CASE...]
+usage: run.py --victim PROGRAM --bystander PROGRAM --liar PROGRAM --dat-conf FILE [--seconds N] [--sanitized]
+              [CASE...]
 
 Without CASE, runs all cases; --list prints their names. Exit status 0 only if all pass, 77 if all were skipped.
 """
@@ -20,8 +21,9 @@ def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--victim")
     parser.add_argument("--bystander")
+    parser.add_argument("--liar")
     parser.add_argument("--dat-conf")
-    parser.add_argument("--seconds", type=float, default=20, help="of the soak")
+    parser.add_argument("--seconds", type=float, default=20, help="of each soak")
     parser.add_argument("--sanitized", action="store_true",
                         help="memory and processor time are a sanitizer's, so not judged")
     parser.add_argument("--list", action="store_true")
@@ -47,12 +49,12 @@ def run(case, setup):
 
 def main():
     arguments = parse()
-    known = {case.__name__: case for case in cases.CASES + [soak.soak]}
+    known = {case.__name__: case for case in cases.CASES + [soak.soak, soak.soak_of_rings]}
     if arguments.list:
         print("\n".join(known))
         return 0
-    setup = Setup(arguments.victim, arguments.bystander, arguments.dat_conf, arguments.seconds,
-                  arguments.sanitized)
+    setup = Setup(arguments.victim, arguments.bystander, arguments.liar, arguments.dat_conf,
+                  arguments.seconds, arguments.sanitized)
     results = [run(known[name], setup) for name in arguments.case or known]
     if all(result is None for result in results):
         return 77

@@ -3,6 +3,7 @@
 
 import contextlib
 import random
+import signal
 import time
 
 import wire
@@ -100,8 +101,52 @@ def soak(setup):
             peer.abort()
         eventually(lambda: victim.descriptors() <= fresh, "the descriptors are given back")
         last = (victim.descriptors(), victim.threads(), victim.resident())
-    print(f"  {count} peers; descriptors, threads, MB:",
-          ", ".join(f"{d} {t} {r >> 20}" for d, t, r in [*samples, last]))
+    _judge(setup, f"{count} peers", samples, last)
+
+
+def _judge(setup, peers, samples, last):
+    print(f"  {peers}; descriptors, threads, MB:", ", ".join(f"{d} {t} {r >> 20}" for d, t, r in [*samples, last]))
     settled = samples[len(samples) // 4:] or [last]
     require(last[1] <= settled[0][1], "threads grow")
     require(setup.sanitized or last[2] <= settled[0][2] + LEAK_LIMIT, "memory grows")
+
+
+LIARS = 3  # at a time
+LIVES = 20  # connections of a liar
+
+
+def soak_of_rings(setup):
+    """Peers on this host write anything into the memory that they share with the victim. Some are killed."""
+    rng = random.Random(20261128)
+    samples, killed, rounds, scribbled = [], 0, 0, 0
+    with setup.victim(settings="path=shm peer_timeout=2") as victim, victim.bystander():
+        fresh = victim.descriptors()
+        end, next_sample = time.monotonic() + setup.seconds, 0.0
+        liars = []
+        while liars or time.monotonic() < end:
+            if len(liars) < LIARS and time.monotonic() < end:
+                liars.append((victim.start_liar(rng.randrange(1 << 32), LIVES), rng.random() < 0.2))
+            for liar, dies in list(liars):
+                if dies and rng.random() < 0.05:
+                    liar.kill()
+                    killed += 1
+                elif liar.poll() is None:
+                    continue
+                liars.remove((liar, dies))
+                output, errors = liar.communicate()
+                if liar.returncode == -signal.SIGKILL:
+                    continue
+                require(liar.returncode == 0, f"a liar ended with {liar.returncode}: {errors}")
+                came_back, words = (int(word.split("=")[1]) for word in output.split())
+                rounds, scribbled = rounds + came_back, scribbled + words
+            if time.monotonic() >= next_sample:
+                samples.append((victim.descriptors(), victim.threads(), victim.resident()))
+                next_sample = time.monotonic() + setup.seconds / SAMPLES
+            victim.check_alive()
+            time.sleep(0.02)
+        eventually(lambda: victim.descriptors() <= fresh, "the descriptors are given back")
+        last = (victim.descriptors(), victim.threads(), victim.resident())
+        connections, ends = victim.count("established"), victim.ends()
+    print(f"  {ends.count('broken')} broken, {ends.count('disconnected')} disconnected")
+    require(rounds > 0 and scribbled > 0, "no liar did anything")
+    _judge(setup, f"{connections} connections, {rounds} rounds, {scribbled} words, {killed} killed", samples, last)

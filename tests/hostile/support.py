@@ -39,8 +39,8 @@ def eventually(condition, text, patience=PATIENCE_S):
 class Setup:
     """The programs under test and a dat.conf for each victim."""
 
-    def __init__(self, victim, bystander, dat_conf, seconds, sanitized):
-        self.victim_program, self.bystander_program = victim, bystander
+    def __init__(self, victim, bystander, liar, dat_conf, seconds, sanitized):
+        self.victim_program, self.bystander_program, self.liar_program = victim, bystander, liar
         self.seconds, self.sanitized = seconds, sanitized
         with open(dat_conf, encoding="utf-8") as file:
             self.entry = next(line for line in file if " nonthreadsafe " in line)
@@ -163,6 +163,14 @@ class Victim:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+
+    def start_liar(self, seed, lives):
+        """Starts a peer that scribbles over the memory that it shares with the victim."""
+        return subprocess.Popen(
+            [self.setup.liar_program, "--ia", "soft", "--port", str(self.port), "--seed", str(seed), "--lives",
+             str(lives), "--stag", str(self.stag), "--region", str(self.region), "--size", str(self.region_size),
+             "127.0.0.1"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
 
     def check_service(self):
         """Checks that a new client is served."""
