@@ -39,7 +39,7 @@ static void log_in(initiator_t* me, int reuse) {
   attributes(&attr, &me->attr);
   attr.recv_completion_flags = DAT_COMPLETION_SOLICITED_WAIT_FLAG;
   attr.request_completion_flags = DAT_COMPLETION_UNSIGNALLED_FLAG;
-  for (int attempt = 0;; ++attempt) {
+  for (;;) {
     if (me->ep && reuse) {
       OK(dat_ep_reset(me->ep));
     } else {
