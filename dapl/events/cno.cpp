@@ -187,11 +187,10 @@ Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
 void Cno::query(DAT_CNO_PARAM* param) const noexcept {
   const ScopedLock lock(lock_);
   param->proxy.agent = kNoAgent;
-  param->proxy_type = DAT_PROXY_TYPE_NONE;
   if (fd_.valid()) {
     param->proxy_type = DAT_PROXY_TYPE_FD;
     param->proxy.fd = fd_.get();
-  } else if (agent_.proxy_agent_func != nullptr) {
+  } else {  // the agent may be none (docs/compatibility.md C148)
     param->proxy_type = DAT_PROXY_TYPE_AGENT;
     param->proxy.agent = agent_;
   }

@@ -48,14 +48,16 @@ BOOST_AUTO_TEST_CASE(query_returns_ia_and_agent) {
   DAT_CNO_PARAM param{};
   REQUIRE_OK(ia->cno_query_func(ia.cno(), DAT_CNO_FIELD_ALL, &param));
   BOOST_CHECK_EQUAL(param.ia_handle, ia.number);
-  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 0);
+  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 1);
+  BOOST_CHECK(param.proxy.agent.proxy_agent_func == nullptr);
   const DAT_CNO_HANDLE with_agent = ia.cno(counting.agent());
   REQUIRE_OK(ia->cno_query_func(with_agent, DAT_CNO_FIELD_PROXY, &param));
   BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 1);
   BOOST_CHECK_EQUAL(param.proxy.agent.instance_data, &counting);
   REQUIRE_OK(ia.post(ia.evd(kSoftware, 1, with_agent)));
   REQUIRE_OK(ia->cno_query_func(with_agent, DAT_CNO_FIELD_PROXY, &param));
-  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 0);  // the agent has fired
+  BOOST_CHECK_EQUAL(static_cast<int>(param.proxy_type), 1);
+  BOOST_CHECK(param.proxy.agent.proxy_agent_func == nullptr);  // it has fired
   DAT_CNO_HANDLE with_fd = DAT_HANDLE_NULL;
   DAT_FD fd = -1;
   REQUIRE_OK(ia->cno_fd_create_func(ia.raw, &fd, &with_fd));
