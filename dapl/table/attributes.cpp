@@ -76,13 +76,9 @@ void fill(const transport::Attributes& from, std::vector<DAT_NAMED_ATTR>& vendor
   to->max_iov_segments_per_rdma_write = from.max_write_segments;
   to->max_rdma_read_in = from.max_rdma_read_in_total;
   to->max_rdma_read_out = from.max_rdma_read_out_total;
-  const auto guaranteed = [&from](int per_ep, int total) {
-    return boolean(std::int64_t{per_ep} * from.max_eps <= total);
-  };
-  to->max_rdma_read_per_ep_in_guaranteed =
-      guaranteed(from.max_rdma_read_in, from.max_rdma_read_in_total);
-  to->max_rdma_read_per_ep_out_guaranteed =
-      guaranteed(from.max_rdma_read_out, from.max_rdma_read_out_total);
+  // Also if the total would not do for all EPs that may exist (docs/compatibility.md C149).
+  to->max_rdma_read_per_ep_in_guaranteed = DAT_TRUE;
+  to->max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
   to->zb_supported = boolean(from.zero_based_va);
   to->extension_supported = from.extension;
   to->extension_version = from.extension == DAT_EXTENSION_NONE ? 0 : from.extension_version;

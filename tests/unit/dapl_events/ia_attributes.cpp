@@ -48,8 +48,8 @@ BOOST_AUTO_TEST_CASE(attributes_fill_every_field) {
     BOOST_CHECK_EQUAL(attr.max_iov_segments_per_rdma_write, 8);
     BOOST_CHECK_EQUAL(attr.max_rdma_read_in, 1600);
     BOOST_CHECK_EQUAL(attr.max_rdma_read_out, 100);
-    BOOST_CHECK_EQUAL(attr.max_rdma_read_per_ep_in_guaranteed, DAT_TRUE);    // 100 * 16
-    BOOST_CHECK_EQUAL(attr.max_rdma_read_per_ep_out_guaranteed, DAT_FALSE);  // 100 * 8
+    BOOST_CHECK_EQUAL(attr.max_rdma_read_per_ep_in_guaranteed, DAT_TRUE);   // 100 EPs * 16
+    BOOST_CHECK_EQUAL(attr.max_rdma_read_per_ep_out_guaranteed, DAT_TRUE);  // not for 100 EPs * 8
     BOOST_CHECK_EQUAL(attr.zb_supported, DAT_TRUE);
     BOOST_CHECK_EQUAL(attr.extension_supported, DAT_EXTENSION_IB);
     BOOST_CHECK_EQUAL(attr.extension_version, 209);
