@@ -7,6 +7,8 @@
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/require.h"
 
+#include <utility>
+
 // dat_cno_wait.
 namespace udapl::dapl {
 
@@ -47,7 +49,7 @@ class Cno::Wait {
   // Blocks. kWaitAgain: nothing has happened for some seconds.
   [[nodiscard]] DAT_RETURN sleep(Cno& cno, const Deadline& deadline, DAT_EVD_HANDLE* evd) noexcept {
     if (cno_ == nullptr) {
-      cno.ia->visits().enter();
+      visit_.begin(cno.ia->visits());
       releases_ = cno.enter();
       cno_ = &cno;
     }
@@ -56,7 +58,12 @@ class Cno::Wait {
       const std::uint32_t seen = cno.word_.value();
       if (cno.take(releases_, evd)) return DAT_SUCCESS;
       if (code != DAT_SUCCESS) break;
-      switch (cno.ia->adapter().block(cno.word_, seen, deadline)) {
+      const WaitResult result = cno.ia->adapter().block(cno.word_, seen, deadline);
+      if (visit_.left()) [[unlikely]] {
+        code = dat_error(DAT_ABORT);
+        break;
+      }
+      switch (result) {
         case WaitResult::kTimedOut:
           // Without class bits, as existing programs expect (docs/compatibility.md C21).
           code = DAT_QUEUE_EMPTY;
@@ -75,14 +82,16 @@ class Cno::Wait {
   }
   void end() noexcept {
     if (cno_ == nullptr) return;
-    Ia& ia = *cno_->ia;
-    cno_->leave();
-    cno_ = nullptr;
-    ia.visits().leave();
+    Cno& cno = *std::exchange(cno_, nullptr);
+    if (visit_.left()) [[unlikely]]
+      return;
+    cno.leave();
+    visit_.end();
   }
 
  private:
   Cno* cno_ = nullptr;  // if begun
+  WaitVisit visit_;
   unsigned releases_ = 0;
 };
 

@@ -24,6 +24,7 @@ namespace udapl::dapl {
 
 class Cno;
 class EpQueues;
+class WaitVisit;
 
 // An event dispatcher: one queue for one or more event streams. Events are taken from three places,
 // in this order: the ring (connection, software, async ... events, and completions that had to be
@@ -232,7 +233,8 @@ class Evd : public ObjectHeader {
       UDAPL_EXCLUDES(cq_->lock);
   void update_wait_gate() noexcept UDAPL_REQUIRES(notify_lock_);
   // Blocks until `threshold` events are queued; otherwise returns why the wait has ended.
-  [[nodiscard]] DAT_RETURN wait_for(std::size_t threshold, const Deadline& deadline) noexcept
+  [[nodiscard]] DAT_RETURN wait_for(std::size_t threshold, const Deadline& deadline,
+                                    const WaitVisit& visit) noexcept
       UDAPL_EXCLUDES(cq_->lock, notify_lock_);
   // Why the waiter has to return; SUCCESS if it need not.
   [[nodiscard]] DAT_RETURN interruption() const noexcept UDAPL_EXCLUDES(notify_lock_);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 // dat_evd_wait. The order of its steps keeps wake-ups from being lost: become the waiter, arm,
 // check, sleep. An event that arrives after the check notifies and ends the sleep; the check finds
@@ -80,7 +81,8 @@ DAT_RETURN Evd::interruption() const noexcept {
   return DAT_SUCCESS;
 }
 
-DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexcept {
+DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
+                         const WaitVisit& visit) noexcept {
   // For one event the fast path has already checked; for more, check first to not arm in vain.
   for (bool looked = threshold == 1;; looked = false) {
     if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
@@ -100,6 +102,8 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline) noexce
       }
       if (const DAT_RETURN code = interruption(); code != DAT_SUCCESS) return code;
       const WaitResult result = ia->adapter().block(word_, seen, deadline);
+      if (visit.left()) [[unlikely]]
+        return dat_error(DAT_ABORT);
       if (result == WaitResult::kChanged || notified_.load(std::memory_order_acquire)) continue;
       if (result == WaitResult::kSleptLong) return kWaitAgain;
       if (result == WaitResult::kInterrupted && cq_ == nullptr)
@@ -140,32 +144,34 @@ class Evd::Wait {
                                  DAT_EVENT* event) noexcept {
     const auto enough = static_cast<std::size_t>(threshold);
     if (evd_ == nullptr) {
-      evd.ia->visits().enter();
+      visit_.begin(evd.ia->visits());
       if (const Status status = evd.claim_waiter(enough); !status.ok()) {
-        evd.ia->visits().leave();
+        visit_.end();
         return status.code();
       }
       evd_ = &evd;
     }
     DAT_RETURN code = DAT_SUCCESS;
     do {
-      code = evd.wait_for(enough, deadline);
+      code = evd.wait_for(enough, deadline, visit_);
       // The completions may be gone again, together with an EP that was freed.
     } while (code == DAT_SUCCESS && !evd.dequeue_any(event));
     return code;
   }
   void end(DAT_RETURN code, DAT_COUNT* more) noexcept {
     if (evd_ == nullptr) return;
-    Ia& ia = *evd_->ia;
-    evd_->release_waiter(code);
-    *more = evd_->count_rest();  // now each event that is not counted notifies
-    evd_->leaving_.fetch_sub(1, std::memory_order_release);
-    evd_ = nullptr;
-    ia.visits().leave();
+    Evd& evd = *std::exchange(evd_, nullptr);
+    if (visit_.left()) [[unlikely]]
+      return;
+    evd.release_waiter(code);
+    *more = evd.count_rest();  // now each event that is not counted notifies
+    evd.leaving_.fetch_sub(1, std::memory_order_release);
+    visit_.end();
   }
 
  private:
   Evd* evd_ = nullptr;  // if begun
+  WaitVisit visit_;
 };
 
 namespace calls {

@@ -3,6 +3,8 @@
 
 #include "common/wait_word.h"
 
+#include <array>
+#include <cstddef>
 #include <optional>
 
 namespace udapl::dapl {
@@ -15,11 +17,49 @@ WaitWord visitor_left;
 
 }  // namespace
 
+// The visits of the calling thread in one Ia. Not on the stack, which longjmp abandons.
+struct WaitVisit::Own {
+  static constexpr std::size_t kMost = 4;  // Ias; a visit of another one is not recorded
+  static std::array<Own, kMost>& of_thread() noexcept {
+    static constinit thread_local std::array<Own, kMost> all{};
+    return all;
+  }
+
+  Visits* visits = nullptr;
+  std::uint32_t inside = 0;  // none: the record is free
+  std::uint32_t ended = 0;   // how often all of them were ended
+};
+
+void WaitVisit::begin(Visits& visits) noexcept {
+  visits.enter();
+  visits_ = &visits;
+  own_ = nullptr;
+  for (Own& own : Own::of_thread())
+    if (own.inside != 0 ? own.visits == &visits : own_ == nullptr) own_ = &own;
+  if (own_ == nullptr) return;
+  own_->visits = &visits;
+  ++own_->inside;
+  number_ = own_->ended;
+}
+
+bool WaitVisit::left() const noexcept { return own_ != nullptr && own_->ended != number_; }
+
+void WaitVisit::end() noexcept {
+  if (left()) return;
+  if (own_ != nullptr) --own_->inside;
+  visits_->leave();
+}
+
 void Visits::wake_closer() noexcept { visitor_left.signal(); }
 
 // A visitor signals after it has left: if it left after inside_ was read, the word differs from
 // `seen` by the time it is gone, or will, and the wait ends.
 void Visits::wait_until_empty() noexcept {
+  for (WaitVisit::Own& own : WaitVisit::Own::of_thread()) {
+    if (own.visits != this || own.inside == 0) continue;
+    ++own.ended;
+    for (; own.inside != 0; --own.inside) leave();
+  }
   inside_.fetch_or(kCloserWaits, std::memory_order_seq_cst);
   for (;;) {
     const std::uint32_t seen = visitor_left.value();

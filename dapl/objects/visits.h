@@ -28,8 +28,8 @@ class Visits {
     if ((before & kCloserWaits) != 0) [[unlikely]]
       wake_closer();
   }
-  // Returns when no visitor is inside; those that enter later wake again. REQUIRES: what has been
-  // written keeps new visitors from staying.
+  // Returns when no visitor is inside; those that enter later wake again. Ends the WaitVisits of
+  // the calling thread. REQUIRES: what has been written keeps new visitors from staying.
   void wait_until_empty() noexcept;
 
  private:
@@ -52,6 +52,30 @@ class Visit {
 
  private:
   Visits& visits_;
+};
+
+// The visit of a thread that sleeps in an Ia. A signal handler that interrupts the sleep may close
+// the Ia, or leave the sleep by longjmp, after which the thread closes the Ia: since the visit
+// would not end before, the thread that closes ends its own ones. Used by one thread, in one
+// function.
+class WaitVisit {
+ public:
+  WaitVisit() = default;
+  WaitVisit(const WaitVisit&) = delete;
+  WaitVisit& operator=(const WaitVisit&) = delete;
+
+  void begin(Visits& visits) noexcept;
+  void end() noexcept;  // no effect if left()
+  // Whether the Ia was closed by this thread meanwhile. It must not be touched then.
+  [[nodiscard]] bool left() const noexcept;
+
+ private:
+  friend class Visits;
+  struct Own;
+
+  Visits* visits_ = nullptr;
+  Own* own_ = nullptr;  // null: not recorded
+  std::uint32_t number_ = 0;
 };
 
 // Marks, for a scope, that a thread closes an Ia and is about to wait for its visitors. begin()

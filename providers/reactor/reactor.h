@@ -241,11 +241,13 @@ class Reactor final : private WaitWord::Waker {
   void nominate() noexcept;
   WaitResult lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline,
                   bool& idle) noexcept;
-  WaitResult follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline,
-                    bool idle) noexcept;
-  // Sleeps in epoll (not if `work_pending`) and dispatches. Returns false if a signal interrupted
-  // it.
-  bool leader_sleeps(bool work_pending, const Deadline& deadline, Elsewhere& elsewhere) noexcept;
+  WaitResult follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline, bool idle,
+                    bool& left) noexcept;
+  // Sleeps in epoll (not if `work_pending`) and dispatches. kInterrupted: by a signal. kLeft: the
+  // signal handler has made calls, so that this thread leads no more; the reactor may be gone.
+  enum class Slept : std::uint8_t { kWoken, kInterrupted, kLeft };
+  [[nodiscard]] Slept leader_sleeps(WaitWord& word, bool work_pending, const Deadline& deadline,
+                                    Elsewhere& elsewhere) noexcept;
   [[nodiscard]] Clock::time_point leader_wakes_at(const Deadline& deadline,
                                                   const Deadline& suspend) const noexcept;
 
@@ -263,7 +265,24 @@ class Reactor final : private WaitWord::Waker {
   void end_direct() noexcept;  // back into epoll
   bool take_out() noexcept;
 
+  // reactor_left.cpp
+  void begin_leading_sleep(WaitWord& word) noexcept;
+  // Returns whether the calling thread still leads. It does not if a signal handler has made calls.
+  [[nodiscard]] bool end_leading_sleep() noexcept;
+  [[nodiscard]] bool leads_asleep() const noexcept;
+  // `number` is for follows_still(), which tells the same of a follower.
+  Followers::Follower& begin_following(WaitWord& word, std::uint32_t seen, bool idle,
+                                       std::uint32_t& number) noexcept;
+  [[nodiscard]] static bool follows_still(std::uint32_t number) noexcept;
+  static void end_following() noexcept;
+  // Whether the calling thread makes a call although it sleeps in another one, which a signal
+  // handler has interrupted, or left by longjmp.
+  [[nodiscard]] static bool sleep_was_left() noexcept;
+  static void give_up_sleep() noexcept;       // of the calling thread, in whichever reactor
+  [[nodiscard]] bool retake_role() noexcept;  // false: the reactor was destroyed
+
   // reactor_elsewhere.cpp
+  [[nodiscard]] static bool exists(const Reactor& reactor) noexcept;
   void enlist() noexcept;
   void strike_out() noexcept;
   void note_driven() noexcept;  // the calling thread has renewed the lease

@@ -47,6 +47,8 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   } else {
     ready = ::poll(fds, 3, -1);
   }
+  if (!leads_asleep()) [[unlikely]]
+    return -1;
   if (ready < 0 && !poll_allowed(3)) [[unlikely]] {
     end_direct();
     return 0;

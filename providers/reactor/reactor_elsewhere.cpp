@@ -62,6 +62,12 @@ class Reactor::All final : private forks::Cache {
     }
     return nullptr;
   }
+  [[nodiscard]] bool has(const Reactor& reactor) noexcept {
+    const ScopedLock guard(lock_);
+    const Reactor* one = newest_;
+    while (one != nullptr && one != &reactor) one = one->next_older_;
+    return one != nullptr;
+  }
   // The caller has released the role, and does not use the reactor any more.
   void let_go(Reactor& reactor) noexcept {
     const ScopedLock guard(lock_);
@@ -98,11 +104,15 @@ Reactor::All& Reactor::All::instance() noexcept {
   return all;
 }
 
+bool Reactor::exists(const Reactor& reactor) noexcept { return All::instance().has(reactor); }
+
 void Reactor::enlist() noexcept { All::instance().add(*this); }
 
 void Reactor::strike_out() noexcept { All::instance().remove(*this); }
 
 void Reactor::note_driven() noexcept {
+  if (sleep_was_left()) [[unlikely]]
+    give_up_sleep();
   if (driven.last != this) [[unlikely]] {
     driven.several |= driven.last != nullptr;
     driven.last = this;

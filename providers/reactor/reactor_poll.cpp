@@ -14,6 +14,8 @@ bool Reactor::poll_turn(std::uint32_t poll) noexcept {
   if (glance == Glance::kServed) {
     turned = true;
   } else if (glance == Glance::kTurnDue) {
+    if (leads_asleep()) [[unlikely]]
+      give_up_sleep();
     if (role_.claim()) {
       poll_policy_.unblocked();
       found = lone_turn();
@@ -66,6 +68,8 @@ bool Reactor::unused(Clock::time_point now) noexcept {
 // Runs nothing that is queued: the service thread does. The role keeps the reactor from being
 // destroyed.
 void Reactor::end_unused_lease() noexcept {
+  if (sleep_was_left()) [[unlikely]]
+    give_up_sleep();
   if (drives_others()) leave_unused_others(Clock::now());
   if (!lease_.parked() || !role_.free(std::memory_order_relaxed)) return;
   if (lease_use_.changed(uses())) return;

@@ -8,6 +8,8 @@
 namespace udapl {
 
 WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
+  if (sleep_was_left()) [[unlikely]]
+    give_up_sleep();
   if (driven_here()) return word.wait(seen, deadline);
   const NotCancelled scope;
   bool idle = false;  // its events were for others
@@ -19,7 +21,9 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
       const WaitResult result = lead(word, seen, deadline, idle);
       if (!idle) return result;
     }
-    const WaitResult result = follow(word, seen, deadline, idle);
+    bool left = false;
+    const WaitResult result = follow(word, seen, deadline, idle, left);
+    if (left) return WaitResult::kInterrupted;
     idle = false;
     if (result == WaitResult::kChanged && word.value() == seen) continue;
     // This thread may have been nominated, but is leaving.
@@ -83,10 +87,12 @@ void Reactor::nominate() noexcept {
 }
 
 // Sleeps while another thread drives or, if this one is `idle`, is about to. Nominations change the
-// word: sets `seen` to its value after these.
-WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline,
-                           bool idle) noexcept {
-  Followers::Follower me(followers_, word, seen, idle);
+// word: sets `seen` to its value after these. Sets `left` if a signal handler has made calls, which
+// may have closed the IA.
+WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline, bool idle,
+                           bool& left) noexcept {
+  std::uint32_t number = 0;
+  Followers::Follower& me = begin_following(word, seen, idle, number);
   auto result = WaitResult::kChanged;
   // A driving thread that has released the role checks for followers; the service thread does when
   // the lease ends.
@@ -94,7 +100,10 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& 
     if (drives_others()) leave_others();
     result = wait_some_seconds(word, seen, deadline);
   }
+  left = !follows_still(number);
+  if (left) return result;
   seen = me.leave();
+  end_following();
   return result;
 }
 
@@ -119,7 +128,9 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
     if (drives_others() && word.value() == seen) look_elsewhere(elsewhere);
     role_.fall_asleep();
     const bool late = !service_thread_times(deadline) && expired(deadline);
-    const bool uninterrupted = leader_sleeps(late || word.value() != seen, deadline, elsewhere);
+    const Slept slept = leader_sleeps(word, late || word.value() != seen, deadline, elsewhere);
+    if (slept == Slept::kLeft) return WaitResult::kInterrupted;
+    const bool uninterrupted = slept == Slept::kWoken;
     run_deferred();
     if (word.value() != seen) break;
     if (late || !uninterrupted) {
@@ -165,8 +176,8 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
 
 // Once this thread counts as asleep, anything new wakes it. So everything is checked after that:
 // the caller has checked its own conditions (`work_pending`), and this function checks the rest.
-bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline,
-                            Elsewhere& elsewhere) noexcept {
+Reactor::Slept Reactor::leader_sleeps(WaitWord& word, bool work_pending, const Deadline& deadline,
+                                      Elsewhere& elsewhere) noexcept {
   if (has_queued() || pollers_awake() || elsewhere.has_input) work_pending = true;
   Deadline until;
   Deadline suspend;
@@ -185,17 +196,24 @@ bool Reactor::leader_sleeps(bool work_pending, const Deadline& deadline,
 
   epoll_event events[tuning::kEventsPerTurn];
   const bool direct = direct_.fd >= 0 && !events_.lost();
+  begin_leading_sleep(word);
   const int count = direct            ? wait_directly(events, until)
                     : elsewhere.any() ? events_.wait_with(elsewhere.with_own(), events,
                                                           tuning::kEventsPerTurn, until)
                                       : events_.wait_long(events, tuning::kEventsPerTurn, until);
   const bool interrupted = count < 0;  // a signal handler may have changed errno
-  role_.resume();
+  if (end_leading_sleep()) [[likely]] {
+    role_.resume();
+  } else {
+    if (count <= 0 || !retake_role()) return Slept::kLeft;
+    leader_present_.store(true, std::memory_order_seq_cst);
+    word.set_waker(this);
+  }
   if (count == 0 && !work_pending && until && until == suspend && expired(until)) lease_.suspend();
   if (count > 0) note_wake(events, count);
   dispatch(events, count);
   if (pollers_awake()) ask_pollers();
-  return !interrupted;
+  return interrupted ? Slept::kInterrupted : Slept::kWoken;
 }
 
 }  // namespace udapl
