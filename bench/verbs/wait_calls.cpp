@@ -28,7 +28,8 @@
 namespace {
 
 enum Kind { kPoll, kRead, kEpoll, kTimer, kClock, kFutex, kKinds };
-constexpr std::array<const char*, kKinds> kNames{"poll", "read", "epoll", "timer", "clock", "futex"};
+constexpr std::array<const char*, kKinds> kNames{"poll",  "read",  "epoll",
+                                                 "timer", "clock", "futex"};
 // Limits per message in the best batch. The packaged provider makes one poll and 1.3 reads.
 constexpr std::array<double, kKinds> kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05};
 
@@ -69,8 +70,7 @@ int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
   return real(epoll, operation, fd, event);
 }
 int timerfd_settime(int timer, int flags, const itimerspec* value, itimerspec* old) noexcept {
-  static auto* const real =
-      next<int(int, int, const itimerspec*, itimerspec*)>("timerfd_settime");
+  static auto* const real = next<int(int, int, const itimerspec*, itimerspec*)>("timerfd_settime");
   ++counts[kTimer];
   return real(timer, flags, value, old);
 }
@@ -98,7 +98,7 @@ namespace {
 constexpr std::size_t kBytes = 8;
 constexpr int kDepth = 16;
 constexpr int kBatches = 60;
-constexpr int kRounds = 100;  // of a batch; two messages each
+constexpr int kRounds = 100;                   // of a batch; two messages each
 constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us
 
 struct Side {
@@ -137,9 +137,9 @@ void connect(Side& active, Side& passive) {
   DAT_EVENT event;
   DAT_COUNT more = 0;
   bench::check(dat_evd_wait(requests, kPatience, 1, &event, &more), "dat_evd_wait");
-  bench::check(dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, passive.end.ep, 0,
-                             nullptr),
-               "dat_cr_accept");
+  bench::check(
+      dat_cr_accept(event.event_data.cr_arrival_event_data.cr_handle, passive.end.ep, 0, nullptr),
+      "dat_cr_accept");
   for (Side* side : {&active, &passive})
     bench::wait_connection(side->end.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   bench::check(dat_psp_free(psp), "dat_psp_free");

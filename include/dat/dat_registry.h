@@ -52,9 +52,9 @@ typedef void (*DAT_PROVIDER_FINI_FUNC)(const DAT_PROVIDER_INFO* provider_info);
  * @param[in] provider_info  the name, version and thread safety; copied. dat_ia_query() must report
  *                           the same.
  *
- * @retval DAT_INVALID_PARAMETER            DAT_INVALID_ARG1: `provider` is null or has no ia_open_func;
- *                                          DAT_INVALID_ARG2: `provider_info` is null or its name is
- *                                          not terminated
+ * @retval DAT_INVALID_PARAMETER            `provider` is null or has no ia_open_func
+ *                                          (DAT_INVALID_ARG1); `provider_info` is null or its name
+ *                                          is not terminated (DAT_INVALID_ARG2)
  * @retval DAT_PROVIDER_ALREADY_REGISTERED  a provider with the same info is registered
  * @retval DAT_INSUFFICIENT_RESOURCES       out of memory; or no file descriptor was available to
  *                                          read dat.conf, which a later call will do

@@ -153,10 +153,9 @@ std::string curve_svg(const Chart& chart, std::size_t index, const Axis& x, cons
 std::string legend(const Chart& chart) {
   std::string html = "<ul class=\"legend\">";
   for (std::size_t i = 0; i < chart.curves.size(); ++i)
-    html += fmt::format(
-        R"(<li style="{}"><svg width="30" height="12" aria-hidden="true">)"
-        R"(<path class="curve" d="M0 6H30"/>{}</svg> {}</li>)",
-        style_of(i), mark(i, 15, 6, ""), escaped(chart.curves[i].name));
+    html += fmt::format(R"(<li style="{}"><svg width="30" height="12" aria-hidden="true">)"
+                        R"(<path class="curve" d="M0 6H30"/>{}</svg> {}</li>)",
+                        style_of(i), mark(i, 15, 6, ""), escaped(chart.curves[i].name));
   return html + "</ul>";
 }
 

@@ -94,8 +94,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send_with_invalidate(
  *
  * @param[in] ep_handle         in any state, without SRQ; if DISCONNECTED the buffer is flushed
  * @param[in] num_segments      number of segments, up to max_recv_iov
- * @param[in] local_iov         segments, filled front to back; a segment may reach beyond its LMR: a
- *                              message that does fails
+ * @param[in] local_iov         segments, filled front to back; a segment may reach beyond its LMR,
+ *                              but a message that does fails
  * @param[in] user_cookie       for the completion event
  * @param[in] completion_flags  UNSIGNALLED
  *

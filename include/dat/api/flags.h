@@ -44,6 +44,6 @@ inline typename dat_flags<Flags>::type& operator|=(Flags& a, Flags b) {
   return a = static_cast<Flags>(static_cast<int>(a) | static_cast<int>(b));
 }
 
-}  /* extern "C++" */
+} /* extern "C++" */
 
 #endif

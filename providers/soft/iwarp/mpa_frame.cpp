@@ -62,10 +62,9 @@ std::size_t encode(const MpaFrame& in, std::span<std::byte, kMpaMaxFrameSize> ou
   if (data_size > max_private_data(in.enhanced)) return 0;
   std::memcpy(out.data(), key(in.kind), kKeySize);
   std::byte* p = out.data() + kFlagsAt;
-  p = store8(p,
-             static_cast<std::uint8_t>((in.markers ? kMarkers : 0) | (in.crc ? kCrc : 0) |
-                                       (in.reject ? kReject : 0) | (in.enhanced ? kEnhanced : 0) |
-                                       (in.rings ? kRings : 0)));
+  p = store8(p, static_cast<std::uint8_t>((in.markers ? kMarkers : 0) | (in.crc ? kCrc : 0) |
+                                          (in.reject ? kReject : 0) |
+                                          (in.enhanced ? kEnhanced : 0) | (in.rings ? kRings : 0)));
   p = store8(p, in.revision);
   p = store16(p, static_cast<std::uint16_t>(data_size + (in.enhanced ? kMpaEnhancedSize : 0)));
   if (in.enhanced) {

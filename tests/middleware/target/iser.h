@@ -14,8 +14,8 @@
 #define DEPTH 8 /* commands that an initiator has outstanding */
 #define SRQ_DEPTH 256
 #define LOW_WATERMARK 192 /* the SRQ never runs empty: see README.md */
-#define BLOCK 40000 /* no multiple of anything */
-#define BLOCKS 16   /* on the disk of each initiator */
+#define BLOCK 40000       /* no multiple of anything */
+#define BLOCKS 16         /* on the disk of each initiator */
 #define IMMEDIATE 512
 #define PARTS 3 /* transfers of a command */
 #define WAIT_US (60 * 1000 * 1000)

@@ -7,8 +7,8 @@
 namespace udapl::soft::test {
 namespace {
 
-using udapl::test::Parked;
 using transport::DisconnectMode;
+using udapl::test::Parked;
 
 // An initiator in the middle of its setup, whose peer is a plain socket.
 struct Plain {

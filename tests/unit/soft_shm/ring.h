@@ -27,8 +27,7 @@ struct Ring {
   static constexpr std::byte kCanary{0xa5};
   static constexpr std::size_t kDataAt = 2 * kLineSize + porch_size;
   Ring() : memory(kDataAt + size + kLineSize, kCanary) {
-    for (const std::span<std::byte> part : {porch(), data()})
-      std::ranges::fill(part, std::byte{0});
+    for (const std::span<std::byte> part : {porch(), data()}) std::ranges::fill(part, std::byte{0});
   }
   ~Ring() {
     for (const std::size_t at : {std::size_t{0}, kDataAt - kLineSize, kDataAt + size})
