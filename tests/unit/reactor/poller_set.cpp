@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <random>
 #include <set>
+#include <vector>
 
 namespace udapl::test {
 
@@ -58,6 +60,15 @@ bool ask_all(PollerSet& set) {
   for (; const auto* awake = set.next_to_ask(place, PollerSet::kAll, PollerSet::kAll); ++place)
     any |= set.asked(place, awake->slot, false);
   return any;
+}
+
+// The same, and those that are due go to rest.
+void let_due_rest(PollerSet& set) {
+  std::vector<std::uint32_t> due;
+  std::size_t place = 0;
+  for (; const auto* awake = set.next_to_ask(place, PollerSet::kAll, PollerSet::kAll); ++place)
+    if (const std::uint32_t slot = awake->slot; set.asked(place, slot, false)) due.push_back(slot);
+  for (const std::uint32_t slot : due) set.let_rest(slot);
 }
 
 }  // namespace
@@ -239,6 +250,50 @@ BOOST_AUTO_TEST_CASE(each_quiet_poller_is_called_at_times) {
     called.insert(order.next(5, false).quiet);
   called.erase(PollerSet::kNone);
   BOOST_TEST((called == std::set<std::size_t>{0, 1, 2, 3, 4}));
+}
+
+// The cost of a message does not depend on the number of connections: each is found by the first
+// glance, which reads one sign. The order is not that of the list.
+BOOST_AUTO_TEST_CASE(message_of_many_in_turn_costs_one_glance) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{64}, std::size_t{1000}}) {
+    Pollers pollers(count);
+    std::uint32_t slot = 0;
+    for (std::size_t i = 0; i != 4 * count; ++i) {
+      constexpr std::size_t kPrime = 37;
+      const std::size_t next = i * kPrime % count;
+      pollers.put(next);
+      const int glances = pollers.serve(slot);
+      BOOST_REQUIRE(slot == next);
+      if (i > count) BOOST_REQUIRE(glances == 1);  // the order is known
+    }
+  }
+}
+
+// Once the others rest, the glances are those of a program that has only the connections in use.
+BOOST_AUTO_TEST_CASE(message_of_few_among_many_costs_as_that_of_few) {
+  constexpr std::size_t kUsed = 16;
+  constexpr int kMessages = 10'000;
+  for (const std::size_t count : {kUsed, std::size_t{64}, std::size_t{1000}}) {
+    Pollers pollers(count);
+    std::uint32_t slot = 0;
+    for (std::uint32_t turn = 0; turn != tuning::kRestAfter; ++turn) {
+      if (turn % 100 == 0)
+        for (std::size_t i = 0; i != kUsed; ++i) {
+          pollers.put(i);
+          BOOST_REQUIRE(pollers.serve(slot) != 0);
+        }
+      let_due_rest(pollers.set);
+    }
+    BOOST_REQUIRE(pollers.counts.awake == kUsed);
+    std::minstd_rand random;
+    int glances = 0;
+    for (int i = 0; i != kMessages; ++i) {
+      pollers.put(random() % kUsed);
+      glances += pollers.serve(slot);
+    }
+    BOOST_TEST(glances >= kMessages);
+    BOOST_TEST(glances <= kMessages + kMessages / 10);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
