@@ -172,6 +172,9 @@ void RingStream::stay_awake() noexcept {
   sleep_unawares(false);
   reader_.stay_awake();
   writer_.stay_awake();
+  // A call that began for the previous stream of the handler may have led here; to the reactor this
+  // stream then rests, and the peer would not ring. It can only be the first call after watch().
+  if (std::exchange(never_woken_, false) && handler_ != nullptr) reactor_.request_call(*handler_);
 }
 
 // Once the peer is gone, nothing would wake this side.

@@ -132,6 +132,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool rests_ = true;  // like new rings
+  bool never_woken_ = true;
   bool peer_gone_ = false;
   bool lost_ = false;  // ... without having read all that we sent
   bool finished_ = false;

@@ -7,6 +7,7 @@
 #include "tests/unit/soft_io/cm_fixture.h"
 
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -142,6 +143,23 @@ BOOST_AUTO_TEST_CASE(idle_connection_releases_pages) {
     BOOST_TEST(eventually([&] { return pages_taken(half) <= 2; }));
   }
   stop(half, listener);
+}
+
+// A QP is reset and connected again while the reactor is about to call it for the stream before.
+BOOST_AUTO_TEST_CASE(late_call_for_the_stream_before_loses_no_input) {
+  for (const bool looks : {false, true}) {
+    Half half;
+    Listener listener(*half.stream);
+    begin(listener);
+    if (looks)
+      static_cast<void>(listener.look());
+    else
+      listener.on_ready(0);
+    shm::RingWriter writer = half.theirs.writer();
+    if (writer.write(pattern(5)).wake) BOOST_TEST(::send(half.theirs.bell(), "", 1, 0) == 1);
+    BOOST_TEST(eventually([&] { return (listener.seen & EPOLLIN) != 0; }));
+    stop(half, listener);
+  }
 }
 
 // ---- how a stream of rings ends -----------------------------------------------------------------
