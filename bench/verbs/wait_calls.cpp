@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// verbs_wait_calls [--print] IA[/threadsafe]
+// verbs_wait_calls [--print] [--cno] [--pause=US] IA[/threadsafe]
 //
-// Counts the system calls per message between two threads that sleep in dat_evd_wait, each with its
-// own IA. The calls of all libraries are counted, because this program defines functions of the
-// same names. Of many batches, the one with the fewest calls counts: on a busy machine waits become
-// long, and a long wait may make more calls. Exit status 1: more than about one poll, one read and
-// a few other calls per message.
+// Counts the system calls per message between two threads that sleep in dat_evd_wait, or with --cno
+// in dat_cno_wait, each with its own IA. With --pause each of them sleeps for so many microseconds
+// before it sends, so that the other one waits for long. The calls of all libraries are counted,
+// because this program defines functions of the same names. Of many batches, the one with the
+// fewest calls counts: on a busy machine a thread may be late for the next message. Exit status 1:
+// more than about one poll, one read and a few other calls per message.
 #undef _FORTIFY_SOURCE  // it provides inline versions of functions that are defined below
 #include "loopback.h"
 
@@ -19,19 +20,22 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
 namespace {
 
-enum Kind { kPoll, kRead, kEpoll, kTimer, kClock, kFutex, kKinds };
-constexpr std::array<const char*, kKinds> kNames{"poll",  "read",  "epoll",
+enum Kind { kPoll, kRead, kWrite, kEpoll, kTimer, kClock, kFutex, kKinds };
+constexpr std::array<const char*, kKinds> kNames{"poll",  "read",  "write", "epoll",
                                                  "timer", "clock", "futex"};
 // Limits per message in the best batch. The packaged provider makes one poll and 1.3 reads.
-constexpr std::array<double, kKinds> kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05};
+constexpr std::array<double, kKinds> kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05, 0.05};
 
 std::array<std::atomic<long>, kKinds> counts{};
 
@@ -57,6 +61,11 @@ int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* ma
 ssize_t read(int fd, void* buffer, size_t size) {
   static auto* const real = next<ssize_t(int, void*, size_t)>("read");
   ++counts[kRead];
+  return real(fd, buffer, size);
+}
+ssize_t write(int fd, const void* buffer, size_t size) {
+  static auto* const real = next<ssize_t(int, const void*, size_t)>("write");
+  ++counts[kWrite];
   return real(fd, buffer, size);
 }
 int epoll_wait(int epoll, epoll_event* events, int most, int timeout) {
@@ -97,25 +106,61 @@ namespace {
 
 constexpr std::size_t kBytes = 8;
 constexpr int kDepth = 16;
-constexpr int kBatches = 60;
-constexpr int kRounds = 100;                   // of a batch; two messages each
 constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us
 
+struct Options {
+  bool print = false;  // only
+  bool cno = false;
+  std::chrono::microseconds pause{0};
+  std::string_view ia;
+
+  // With pauses, some batches are shorter than the interval of the timers that scan idle CQs.
+  [[nodiscard]] int batches() const { return pause.count() == 0 ? 60 : 40; }
+  [[nodiscard]] int rounds() const { return pause.count() == 0 ? 100 : 10; }  // two messages each
+};
+
 struct Side {
-  Side() { end.create(adapter, kDepth); }
-  ~Side() { end.destroy(); }
-  void send() { end.post_send(buffer, kBytes); }
+  explicit Side(const Options& with) : options(with) {
+    if (options.cno)
+      bench::check(dat_cno_create(adapter.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno),
+                   "dat_cno_create");
+    bench::check(dat_evd_create(adapter.ia, kDepth, cno, DAT_EVD_DTO_FLAG, &end.recv_evd),
+                 "dat_evd_create");
+    bench::create_evd(adapter, kDepth, DAT_EVD_DTO_FLAG, &end.request_evd);
+    bench::create_evd(adapter, 8, DAT_EVD_CONNECTION_FLAG, &end.connect_evd);
+    end.create_ep(adapter, kDepth);
+  }
+  ~Side() {
+    end.destroy();
+    if (options.cno) bench::check(dat_cno_free(cno), "dat_cno_free");
+  }
+  void send() {
+    if (options.pause.count() != 0) std::this_thread::sleep_for(options.pause);
+    end.post_send(buffer, kBytes);
+  }
   void receive() {
-    wait(end.recv_evd);
+    if (options.cno)
+      wait_for_cno();
+    else
+      wait(end.recv_evd);
     end.post_recv(buffer, kBytes);
   }
   void take_send() { wait(end.request_evd); }
 
+  const Options& options;
   bench::Adapter adapter;
   bench::End end;
   bench::Buffer buffer{adapter, kBytes};
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
 
  private:
+  void wait_for_cno() {
+    DAT_EVENT event;
+    while (DAT_GET_TYPE(dat_evd_dequeue(end.recv_evd, &event)) == DAT_QUEUE_EMPTY) {
+      DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+      bench::check(dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &evd), "dat_cno_wait");
+    }
+  }
   // Without a time limit, so that no clock is read.
   static void wait(DAT_EVD_HANDLE evd) {
     DAT_EVENT event;
@@ -148,36 +193,57 @@ void connect(Side& active, Side& passive) {
 
 using Calls = std::array<double, kKinds>;
 
-Calls calls_of_a_message(Side& side) {
+Calls calls_of_a_message(Side& side, int rounds) {
   for (auto& count : counts) count = 0;
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < rounds; ++i) {
     side.send();
     side.take_send();
     side.receive();
   }
   Calls calls{};
   for (int kind = 0; kind < kKinds; ++kind)
-    calls[kind] = static_cast<double>(counts[kind].load()) / (2 * kRounds);
+    calls[kind] = static_cast<double>(counts[kind].load()) / (2 * rounds);
   return calls;
+}
+
+std::optional<Options> parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument(argv[i]);
+    constexpr std::string_view kPause = "--pause=";
+    if (argument == "--print")
+      options.print = true;
+    else if (argument == "--cno")
+      options.cno = true;
+    else if (argument.starts_with(kPause))
+      options.pause = std::chrono::microseconds(std::atoi(argv[i] + kPause.size()));
+    else if (options.ia.empty() && !argument.starts_with("-"))
+      options.ia = argument;
+    else
+      return std::nullopt;
+  }
+  if (options.ia.empty()) return std::nullopt;
+  return options;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool print = argc > 1 && std::string_view(argv[1]) == "--print";
-  if (argc != (print ? 3 : 2) || *argv[argc - 1] == '-') {
-    std::fprintf(stderr, "usage: verbs_wait_calls [--print] IA[/threadsafe]\n");
+  const std::optional<Options> options = parse(argc, argv);
+  if (!options) {
+    std::fprintf(stderr,
+                 "usage: verbs_wait_calls [--print] [--cno] [--pause=US] IA[/threadsafe]\n");
     return 2;
   }
-  const std::string_view name(argv[argc - 1]);
+  const std::string_view name = options->ia;
   const std::size_t slash = name.find('/');
   bench::set_ia_name(std::string(name.substr(0, slash)));
   bench::set_thread_safe(slash != std::string_view::npos);
-  Side here;
-  Side there;
+  Side here(*options);
+  Side there(*options);
   connect(here, there);
-  std::thread echo([&there] {
-    for (int i = 0; i < kBatches * kRounds; ++i) {
+  std::thread echo([&] {
+    for (int i = 0; i < options->batches() * options->rounds(); ++i) {
       there.receive();
       there.send();
       there.take_send();
@@ -185,8 +251,8 @@ int main(int argc, char** argv) {
   });
   Calls least{};
   double fewest = 1e9;
-  for (int i = 0; i < kBatches; ++i) {
-    const Calls calls = calls_of_a_message(here);
+  for (int i = 0; i < options->batches(); ++i) {
+    const Calls calls = calls_of_a_message(here, options->rounds());
     double all = 0;
     for (const double count : calls) all += count;
     if (all >= fewest) continue;
@@ -194,10 +260,10 @@ int main(int argc, char** argv) {
     least = calls;
   }
   echo.join();
-  bool good = print || least[kPoll] > 0;  // 0: they did not sleep, or nothing was counted
+  bool good = options->print || least[kPoll] > 0;  // 0: they did not sleep, or nothing was counted
   for (int kind = 0; kind < kKinds; ++kind) {
     std::printf("%-6s %.2f (at most %.2f)\n", kNames[kind], least[kind], kMaxRatios[kind]);
-    good = good && (print || least[kind] <= kMaxRatios[kind]);
+    good = good && (options->print || least[kind] <= kMaxRatios[kind]);
   }
   bench::check(dat_ep_disconnect(here.end.ep, DAT_CLOSE_ABRUPT_FLAG), "dat_ep_disconnect");
   for (Side* side : {&here, &there})

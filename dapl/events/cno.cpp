@@ -27,7 +27,10 @@ constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
 }  // namespace
 
 Cno::Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept
-    : ObjectHeader(owner.provider, kType, &owner), agent_(agent), fd_(std::move(fd)) {}
+    : ObjectHeader(owner.provider, kType, &owner),
+      agent_(agent),
+      fd_(std::move(fd)),
+      has_agent_(agent.proxy_agent_func != nullptr) {}
 
 Cno::~Cno() { ia->agents().cancel(this); }
 
@@ -73,7 +76,12 @@ void Cno::replace(const Evd& evd) noexcept {
   arm_all();
   // A dropped call was none: the agent stays installed.
   if (Upcall::redirect(*ia, this, evd, find_pending()) && agent_.proxy_agent_func == nullptr)
-    agent_ = called_;
+    put_agent(called_);
+}
+
+void Cno::put_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
+  agent_ = agent;
+  has_agent_.store(agent.proxy_agent_func != nullptr, std::memory_order_seq_cst);
 }
 
 Upcall Cno::trigger(Evd& evd, WaitWord::Wakeup& wakeup) noexcept {
@@ -88,7 +96,8 @@ Upcall Cno::trigger(Evd& evd, WaitWord::Wakeup& wakeup) noexcept {
   if (!triggered_) wakeup = word_.change();
   set_triggered(true);
   if (agent_.proxy_agent_func == nullptr) return Upcall();
-  called_ = std::exchange(agent_, kNoAgent);
+  called_ = agent_;
+  put_agent(kNoAgent);
   Upcall upcall(*ia, called_, &evd, this);
   // Without a waiting thread, the agent consumes the trigger: the next event triggers again.
   if (waiters_ == 0) consume_trigger();
@@ -156,7 +165,14 @@ Evd* Cno::next_in_turn() noexcept {
 
 void Cno::arm_all() noexcept {
   for (Evd* const evd : evds_)
-    if (evd->needs_arming()) evd->cq()->arm();
+    if (evd->needs_arming()) arm(*evd->cq());
+}
+
+void Cno::arm(transport::Cq& cq) const noexcept {
+  if (fd_.valid() || has_agent_.load(std::memory_order_seq_cst))
+    cq.arm();
+  else
+    cq.arm_for_waiters();
 }
 
 void Cno::release_waiters() noexcept {
@@ -178,7 +194,7 @@ Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
   // A caller that removes an agent does not expect further calls of it.
   if (agent.proxy_agent_func == nullptr) ia->agents().cancel(this);
   const ScopedLock lock(lock_);
-  agent_ = agent;
+  put_agent(agent);
   // The agent must be called for the next event even if an older trigger was never consumed.
   arm_all();
   return Status();

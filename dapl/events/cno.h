@@ -9,6 +9,7 @@
 #include "dapl/objects/object.h"
 #include "dapl/transport/cq.h"
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -56,6 +57,10 @@ class Cno : public ObjectHeader {
   // calls the agent.
   Upcall trigger(Evd& evd, WaitWord::Wakeup& wakeup) noexcept UDAPL_EXCLUDES(lock_);
 
+  // Arms the CQ of an attached EVD. For waiters alone, unless there is a descriptor or an agent;
+  // set_agent() arms all again.
+  void arm(transport::Cq& cq) const noexcept;
+
   // ---- for the consumer ------------------------------------------------------------------------
 
   // One call of dat_cno_wait: cno.cpp.
@@ -82,6 +87,7 @@ class Cno : public ObjectHeader {
   // Those that have no events any more lose their turns.
   [[nodiscard]] Evd* next_in_turn() noexcept UDAPL_REQUIRES(lock_);
   void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
+  void put_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept UDAPL_REQUIRES(lock_);
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
   // An attached EVD that has events for the CNO, or null.
   [[nodiscard]] Evd* find_pending() noexcept UDAPL_REQUIRES(lock_);
@@ -100,6 +106,7 @@ class Cno : public ObjectHeader {
   DAT_OS_WAIT_PROXY_AGENT agent_ UDAPL_GUARDED_BY(lock_);
   DAT_OS_WAIT_PROXY_AGENT called_ UDAPL_GUARDED_BY(lock_){};  // the agent of the latest Upcall
   const Fd fd_;
+  std::atomic<bool> has_agent_;  // agent_'s function is not null; written under lock_
   bool triggered_ UDAPL_GUARDED_BY(lock_) = false;
   bool again_ UDAPL_GUARDED_BY(lock_) = false;  // triggered by nothing but turns that are left
   std::uint64_t turns_ UDAPL_GUARDED_BY(lock_) = 0;

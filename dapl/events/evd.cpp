@@ -194,7 +194,7 @@ void Evd::arm_for_cno() noexcept {
   if (!cno_ || !needs_arming()) return;
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::arm(*this, "for its CNO");
-  cq_->arm();
+  cno_->arm(*cq_);
 }
 
 void Evd::set_enabled(bool enabled) noexcept {

@@ -88,7 +88,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
     if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
     if (trace::enabled(trace::kDetail)) [[unlikely]]
       point::arm(*this, "waits");
-    if (cq_ != nullptr) cq_->arm();
+    if (cq_ != nullptr) cq_->arm_for_waiters();
     const std::size_t queued = count_events(threshold);
     if (queued >= threshold) return DAT_SUCCESS;
     if (cq_ != nullptr && threshold - queued > 1) cq_->await_several(threshold - queued);

@@ -45,6 +45,9 @@ class Cq {
   // receives. Completions that have arrived before do not notify: poll after arming. Arming an
   // armed CQ has no effect.
   virtual void arm() noexcept = 0;
+  // The same, but the notification concerns only threads in Adapter::block(): while none is there,
+  // it may come as late as the next one does.
+  virtual void arm_for_waiters() noexcept { arm(); }
   // Called after arm(), by a consumer that has polled since and wakes in vain before `count` more
   // notification completions have arrived. If none has, the CQ may let all but the last one pass
   // without notifying. Ends with the next arm().

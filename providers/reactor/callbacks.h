@@ -97,6 +97,12 @@ class Handler {
   // if there is input already: call look() again.
   virtual bool rest() noexcept { return true; }
 
+  // Returns whether input may be left until a thread of the application waits again, because it
+  // concerns nobody else. Reads what any thread may change meanwhile: after a change to false, call
+  // Reactor::attend(). Called with the reactor's lock held. Not for a reactor whose calls are left
+  // to the next poll (Deferred::post_for_poll).
+  [[nodiscard]] virtual bool can_be_left() const noexcept { return false; }
+
   WatchSlot watch_slot;
   // A poller's, in the reactor's table: valid from Reactor::watch() to unwatch(). Another poller
   // may get it as soon as unwatch() has returned, so a call of look() that is still running must

@@ -69,6 +69,9 @@ class DriveRole {
   [[nodiscard]] bool only_guarded() const noexcept {
     return (role_.load(std::memory_order_seq_cst) & (kState | kGuarded)) == kGuarded;
   }
+  [[nodiscard]] bool guarded() const noexcept {
+    return (role_.load(std::memory_order_seq_cst) & kGuarded) != 0;
+  }
   // Marks the thread that sleeps as woken; the leader, if a guard sleeps at the same time. Says
   // kKick once per sleep: the caller must then write to the descriptor that ends the sleep.
   enum class Wake : std::uint8_t { kNoneAsleep, kWoken, kKick };

@@ -71,8 +71,10 @@ Deadline Lease::suspend_at() const noexcept {
   return Clock::time_point(Clock::duration(armed_.load(std::memory_order_relaxed))) - kMargin;
 }
 
-void Lease::suspend() noexcept {
-  if (parked()) arm((Clock::now() + kLongestSleep).time_since_epoch().count());
+void Lease::postpone(const Deadline& timer) noexcept {
+  if (!parked()) return;
+  const Clock::time_point late = Clock::now() + kLongestSleep;
+  arm(std::min(timer.value_or(late), late).time_since_epoch().count());
 }
 
 void Lease::wake_service_thread() noexcept {
@@ -83,17 +85,20 @@ void Lease::wake_service_thread() noexcept {
   word_.signal();
 }
 
-Clock::rep Lease::begin_park(bool leader, const Deadline& timer, bool watches) noexcept {
+Clock::rep Lease::begin_park(Instead instead, const Deadline& timer, bool watches) noexcept {
   const Clock::time_point now = Clock::now();
   const Clock::rep soon = (now + kShortestSleep).time_since_epoch().count();
   const Clock::rep late = (now + kLongestSleep).time_since_epoch().count();
-  Clock::rep until = end_.load(std::memory_order_relaxed);
-  if (timer) until = std::min(until, timer->time_since_epoch().count());
-  until = leader ? late : std::max(soon, until);
+  const bool leased = instead == Instead::kLease;
+  Clock::rep until = leased ? end_.load(std::memory_order_relaxed) : late;
+  // A leader has been told of a timer that is due.
+  if (timer && (instead != Instead::kLeader || (watches && *timer > now)))
+    until = std::min(until, timer->time_since_epoch().count());
+  until = std::max(soon, until);
   arm(until);
   parked_.store(watches ? Parked::kWatching : Parked::kYes, std::memory_order_seq_cst);
   // A thread that ends the lease does so first, and then checks whether this thread is parked.
-  if (!leader && end_.load(std::memory_order_seq_cst) == 0) arm(until = soon);
+  if (leased && end_.load(std::memory_order_seq_cst) == 0) arm(until = soon);
   return until;
 }
 

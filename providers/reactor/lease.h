@@ -75,7 +75,9 @@ class Lease {
   // For a leader that is going to sleep: when it must wake to call suspend().
   [[nodiscard]] Deadline suspend_at() const noexcept;
   // Postpones the timer by kLongestSleep. The leader renews the lease when it leaves.
-  void suspend() noexcept;
+  void suspend() noexcept { postpone(std::nullopt); }
+  // Likewise, but not beyond `timer`. The timer is not readable afterwards.
+  void postpone(const Deadline& timer) noexcept;
 
   // ---- called by any thread --------------------------------------------------------------------
   // Extends the lease to at least kLongWork from now, even if it is renewed for less meanwhile.
@@ -127,6 +129,10 @@ class Lease {
     return watching() &&
            (!when || when->time_since_epoch().count() >= armed_.load(std::memory_order_relaxed));
   }
+  // Returns whether it is time for the service thread to wake by itself.
+  [[nodiscard]] bool due(Clock::time_point now) const noexcept {
+    return now.time_since_epoch().count() >= armed_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] bool watching() const noexcept {
     return parked_.load(std::memory_order_seq_cst) == Parked::kWatching;
   }
@@ -137,15 +143,18 @@ class Lease {
   void wake_service_thread() noexcept;
 
   // ---- called by the service thread ------------------------------------------------------------
-  // Sleeps until the lease ends, `timer` is due or wake_service_thread() is called; with a
-  // `leader`, until wake_service_thread() or for kLongestSleep. `has_work` is evaluated once
-  // wake_service_thread() would take effect; if it returns true, park() does not sleep. `others`: a
-  // descriptor whose readiness ends the sleep, too, or -1. Returns true if that descriptor is
-  // ready.
+  // Who takes care of what is not watched during the sleep: the thread that has the lease; a leader
+  // or, while the reactor is unattended, the next one.
+  enum class Instead : std::uint8_t { kLease, kLeader, kNextLeader };
+  // Sleeps until the lease ends or `timer` is due; in place of a leader for kLongestSleep, unless
+  // `timer` is due earlier and there are `others`. wake_service_thread() ends the sleep, too.
+  // `has_work` is evaluated once that would take effect; if it returns true, park() does not sleep.
+  // `others`: a descriptor whose readiness ends the sleep, or -1. Returns true if that descriptor
+  // is ready.
   template <class HasWork>
-  bool park(bool leader, const Deadline& timer, int others, HasWork has_work) noexcept {
+  bool park(Instead instead, const Deadline& timer, int others, HasWork has_work) noexcept {
     const std::uint32_t seen = word_.value();
-    const Clock::rep until = begin_park(leader, timer, others >= 0);
+    const Clock::rep until = begin_park(instead, timer, others >= 0);
     const bool ready = !has_work() && sleep(seen, until, others);
     parked_.store(Parked::kNo, std::memory_order_seq_cst);
     return ready;
@@ -157,7 +166,8 @@ class Lease {
  private:
   bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: timer pushed
   void arm(Clock::rep when) noexcept;
-  [[nodiscard]] Clock::rep begin_park(bool leader, const Deadline& timer, bool watches) noexcept;
+  [[nodiscard]] Clock::rep begin_park(Instead instead, const Deadline& timer,
+                                      bool watches) noexcept;
   bool sleep(std::uint32_t seen, Clock::rep until, int others) noexcept;
 
   enum class Parked : std::uint8_t { kNo, kYes, kWatching };

@@ -209,6 +209,7 @@ bool Reactor::turn() noexcept {
     now = fire_timers();
   found |= run_deferred();
   if (turn_policy_.end_turn(found)) {
+    clear_unattended();
     if (found || !now) now = Clock::now();
     lease_.renew_for_poll(*now, poll_policy_.contended(),
                           poller_counts_.awake.load(std::memory_order_relaxed));

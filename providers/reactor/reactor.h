@@ -112,6 +112,13 @@ class Reactor final : private WaitWord::Waker {
   // long ago, the service thread stays away for longer: it would only get in the way of a consumer
   // that is posting for each item that it takes.
   void found_many() noexcept;
+  // Called when input of a handler may no longer be left to the next waiter (Handler::can_be_left).
+  // Any lock may be held.
+  void attend() noexcept {
+    // seq_cst: either the leader that leaves sees the change, or this thread sees that it has left.
+    if (unattended_.load(std::memory_order_seq_cst)) [[unlikely]]
+      end_unattended();
+  }
   // Implements transport::Adapter::block. A wait that ends very soon is a series of polls, at least
   // one. Another one makes at least one turn, unless another thread drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
@@ -158,8 +165,9 @@ class Reactor final : private WaitWord::Waker {
   // the thread that holds the role.
   struct Direct {
     WatchTable::Name name = WatchTable::kNoName;
-    int fd = -1;              // -1: they sleep in epoll
-    std::uint32_t times = 0;  // short waits in a row that it alone has ended
+    int fd = -1;               // -1: they sleep in epoll
+    std::uint32_t times = 0;   // waits in a row that it alone has ended
+    bool timer_fired = false;  // the lease's, seen by the leader, or it was kicked
   };
   using AdoptedHook =
       boost::intrusive::member_hook<Adopted, boost::intrusive::list_member_hook<>, &Adopted::hook_>;
@@ -178,6 +186,16 @@ class Reactor final : private WaitWord::Waker {
   bool wake_sleeper() noexcept;                          // false: no thread was asleep
   void wake_guard() noexcept;                            // if it sleeps and no thread drives
   [[nodiscard]] bool application_drives() const noexcept;
+  // Whether the service thread takes over soon unless the application drives again.
+  [[nodiscard]] bool leased() const noexcept {
+    return !unattended_.load(std::memory_order_seq_cst) && lease_.valid(Clock::now());
+  }
+  void end_unattended() noexcept;
+  // Before the lease is renewed, and when the descriptor on which leaders sleep is watched again.
+  void clear_unattended() noexcept {
+    if (unattended_.load(std::memory_order_relaxed)) [[unlikely]]
+      unattended_.store(false, std::memory_order_seq_cst);
+  }
   // Whether there are deferred calls, or request_call() named a poller.
   [[nodiscard]] bool has_queued() const noexcept {
     return queued_.any_deferred() || call_requested_.load(std::memory_order_seq_cst);
@@ -258,10 +276,13 @@ class Reactor final : private WaitWord::Waker {
            lease_.watches_until(when);
   }
   [[nodiscard]] bool watches_direct() noexcept;  // whether direct_.fd is still watched
+  [[nodiscard]] bool can_be_left(const Elsewhere& elsewhere) noexcept;
+  [[nodiscard]] bool leave_unattended() noexcept;
   // Like EventSet::wait_long().
   int wait_directly(epoll_event* events, const Deadline& until) noexcept;
   void note_wake(const epoll_event* events, int count) noexcept;
-  void go_direct() noexcept;   // and has the other descriptors watched
+  // And has the service thread watch the other descriptors: true if it was woken for that.
+  bool go_direct() noexcept;
   void end_direct() noexcept;  // back into epoll
   bool take_out() noexcept;
 
@@ -320,6 +341,9 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<bool> next_turn_{false};              // a timer was started by start_next_turn
   std::atomic<Clock::rep> guard_until_{INT64_MAX};  // when a sleeping guard next checks the timers
   std::atomic<bool> stopping_{false};
+  // The leader has left, without a lease, descriptors that need nobody until a thread waits, and
+  // the service thread watches the others. May also be true while a thread leads.
+  std::atomic<bool> unattended_{false};
   std::atomic<bool> watch_others_{false};  // the service thread watches the set, or is asked to
   std::atomic<bool> polls_drive_{false};   // the leader has made way, or is asked to
 

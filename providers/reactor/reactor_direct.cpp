@@ -4,6 +4,10 @@
 // poll without a time limit, which is cheaper than epoll_wait with one. Meanwhile the parked
 // service thread watches the other descriptors and the clock, and wakes the leader for them.
 //
+// If its handler can be left (Handler::can_be_left), the leader that leaves renews no lease: the
+// reactor is unattended. The service thread goes on watching the other descriptors and the timers,
+// and fires these, until one of the descriptors is ready, a thread waits, or attend() is called.
+//
 // That descriptor and the kick are then not in the epoll set. A thread that enters epoll calls
 // end_direct() first, while it holds the role.
 #include <algorithm>
@@ -25,6 +29,25 @@ static_assert(POLLIN == EPOLLIN && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP);
 bool Reactor::watches_direct() noexcept {
   const ScopedLock guard(lock_);
   return table_.find(direct_.name) != nullptr;
+}
+
+bool Reactor::can_be_left(const Elsewhere& elsewhere) noexcept {
+  if (direct_.name == WatchTable::kNoName || elsewhere.any() || followers_.any()) return false;
+  const ScopedLock guard(lock_);
+  const WatchTable::Slot* const slot = table_.find(direct_.name);
+  return slot != nullptr && slot->handler->can_be_left();
+}
+
+// Returns false if the lease must be renewed. What others change (polls_drive_, followers, what the
+// handler says) is checked once they would see the reactor unattended.
+bool Reactor::leave_unattended() noexcept {
+  const bool begins = direct_.times >= tuning::kManyWakes && go_direct();
+  if (!begins && (direct_.fd < 0 || !watch_others_.load(std::memory_order_relaxed) ||
+                  !lease_.watches_until(queued_.first_timer())))
+    return false;
+  if (!unattended_.load(std::memory_order_seq_cst))
+    unattended_.store(true, std::memory_order_seq_cst);
+  return can_be_left(Elsewhere()) && !polls_drive_.load(std::memory_order_seq_cst);
 }
 
 // Whether the service thread watches the other descriptors is read after the role says that this
@@ -72,8 +95,12 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   add(direct_.name, fds[0].revents);
   if (fds[2].revents != 0 && !others)
     count += std::max(::epoll_wait(third, events + count, tuning::kEventsPerTurn - count, 0), 0);
-  // The service thread may not have got a processor yet; the timer stays readable until it does.
-  if (fds[2].revents != 0 && others) watch_others_.store(false, std::memory_order_seq_cst);
+  // The service thread may not have got a processor yet; the timer stays readable until it does, or
+  // until the leader postpones it.
+  if (fds[2].revents != 0 && others) {
+    direct_.timer_fired = can_be_left(Elsewhere());
+    if (!direct_.timer_fired) watch_others_.store(false, std::memory_order_seq_cst);
+  }
   return count;
 }
 
@@ -84,21 +111,27 @@ void Reactor::note_wake(const epoll_event* events, int count) noexcept {
     return;
   }
   const bool kicked = count == 1 && events[0].data.u64 == EventSet::kKick;
+  if (kicked && can_be_left(Elsewhere())) {
+    direct_.timer_fired = true;  // the service thread kicks for it, too
+    return;
+  }
   watch_others_.store(false, std::memory_order_seq_cst);
   if (!kicked) end_direct();
   direct_.times = 0;
   if (direct_.fd < 0) direct_.name = count == 1 ? events[0].data.u64 : WatchTable::kNoName;
 }
 
-void Reactor::go_direct() noexcept {
-  if (!lease_.parked() || events_.lost(std::memory_order_relaxed)) return;
+bool Reactor::go_direct() noexcept {
+  // A service thread that is awake parks next. A guard would not watch for end_direct().
+  if (role_.guarded() || events_.lost(std::memory_order_relaxed)) return false;
   if (direct_.fd < 0 && (!poll_allowed(3) || !take_out())) {
     direct_.times = 0;
-    return;
+    return false;
   }
-  if (watch_others_.load(std::memory_order_relaxed)) return;
+  if (watch_others_.load(std::memory_order_relaxed)) return false;
   watch_others_.store(true, std::memory_order_seq_cst);
   lease_.wake_service_thread();
+  return true;
 }
 
 // Holds the lock, because unwatch() first forgets the handler and then removes the descriptor from
@@ -115,6 +148,8 @@ bool Reactor::take_out() noexcept {
 void Reactor::end_direct() noexcept {
   if (direct_.fd < 0) return;
   watch_others_.store(false, std::memory_order_seq_cst);
+  clear_unattended();
+  direct_.timer_fired = false;
   const int fd = std::exchange(direct_.fd, -1);
   direct_.times = 0;
   if (events_.lost()) return;

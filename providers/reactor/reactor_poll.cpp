@@ -72,6 +72,7 @@ void Reactor::end_unused_lease() noexcept {
     give_up_sleep();
   if (drives_others()) leave_unused_others(Clock::now());
   if (!lease_.parked() || !role_.free(std::memory_order_relaxed)) return;
+  if (unattended_.load(std::memory_order_relaxed)) return;  // there is no lease
   if (lease_use_.changed(uses())) return;
   const Clock::time_point now = Clock::now();
   if (!unused(now) || !role_.claim()) return;

@@ -58,7 +58,12 @@ bool Reactor::wake_sleeper() noexcept {
 }
 
 bool Reactor::application_drives() const noexcept {
-  return leader_present_.load(std::memory_order_seq_cst) || lease_.valid(Clock::now());
+  return leader_present_.load(std::memory_order_seq_cst) ||
+         unattended_.load(std::memory_order_seq_cst) || lease_.valid(Clock::now());
+}
+
+void Reactor::end_unattended() noexcept {
+  if (unattended_.exchange(false, std::memory_order_seq_cst)) lease_.end();
 }
 
 }  // namespace udapl

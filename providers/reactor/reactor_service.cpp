@@ -84,15 +84,26 @@ void Reactor::serve() noexcept {
     const bool leader = leader_present_.load(std::memory_order_seq_cst);
     const Deadline timer = queued_.first_timer();
     const bool watch = watch_others_.load(std::memory_order_seq_cst);
-    const bool ready = lease_.park(leader, timer, watch ? events_.epoll() : -1, [&] {
+    const bool unattended = unattended_.load(std::memory_order_seq_cst);
+    using Instead = Lease::Instead;
+    const Instead instead = leader       ? Instead::kLeader
+                            : unattended ? Instead::kNextLeader
+                                         : Instead::kLease;
+    const bool ready = lease_.park(instead, timer, watch ? events_.epoll() : -1, [&] {
       return service_wanted() || queued_.first_timer() != timer ||
              watch != watch_others_.load(std::memory_order_seq_cst) ||
+             unattended != unattended_.load(std::memory_order_seq_cst) ||
              (leader && !leader_present_.load(std::memory_order_seq_cst));
     });
     if (!watch) continue;
+    if (ready) {
+      watch_others_.store(false, std::memory_order_seq_cst);
+      clear_unattended();
+      if (unattended) lease_.cut();  // nobody else has seen it
+    }
     // The leader may be asleep without a time limit and without watching the other descriptors.
-    if (ready) watch_others_.store(false, std::memory_order_seq_cst);
-    wake_sleeper();
+    // Whether a timer that has fired is still due, it sees itself.
+    if (ready || has_work() || lease_.due(Clock::now())) wake_sleeper();
   }
 }
 
@@ -105,6 +116,7 @@ bool Reactor::service_wanted() const noexcept {
 void Reactor::guard() noexcept {
   bool found = false;
   end_direct();
+  clear_unattended();
   do {
     turn_policy_.interrupt();
     fire_timers();

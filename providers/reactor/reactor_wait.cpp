@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Reactor: threads of the application that wait. One leads, the others follow.
+#include <utility>
+
 #include "common/not_cancelled.h"
 #include "providers/reactor/coarse_clock.h"
 #include "providers/reactor/reactor.h"
@@ -82,8 +84,7 @@ Clock::time_point renew_for_poll(Lease& lease) noexcept {
 // to come back, and idle followers need not wake: once it ends, the service thread nominates one.
 void Reactor::nominate() noexcept {
   if (!followers_.any() || !role_.free()) return;
-  followers_.nominate(lease_.valid(Clock::now()) ? Followers::Whom::kNotIdle
-                                                 : Followers::Whom::kAny);
+  followers_.nominate(leased() ? Followers::Whom::kNotIdle : Followers::Whom::kAny);
 }
 
 // Sleeps while another thread drives or, if this one is `idle`, is about to. Nominations change the
@@ -96,7 +97,7 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& 
   auto result = WaitResult::kChanged;
   // A driving thread that has released the role checks for followers; the service thread does when
   // the lease ends.
-  if (!role_.free() || polls_drive() || (idle && lease_.valid(Clock::now()))) {
+  if (!role_.free() || polls_drive() || (idle && leased())) {
     if (drives_others()) leave_others();
     result = wait_some_seconds(word, seen, deadline);
   }
@@ -119,7 +120,7 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   Elsewhere elsewhere;
   auto result = WaitResult::kChanged;
   while (true) {
-    if (!service_thread_times(queued_.first_timer())) fire_timers();
+    if (direct_.timer_fired || !service_thread_times(queued_.first_timer())) fire_timers();
     run_deferred();
     if (pollers_awake()) {
       ask_pollers();
@@ -151,15 +152,20 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   word.set_waker(nullptr);
   leader_present_.store(false, std::memory_order_seq_cst);
   turn_policy_.interrupt();
-  const Clock::time_point now =
-      result == WaitResult::kTimedOut
-          ? renew_for_poll(lease_)
-          : lease_.renew_after_wait(queued_.first_timer(), idle || followers_.any());
   note_driven();
-  if (now > slept_at_ + tuning::kShortWait || elsewhere.any())
-    direct_.times = 0;
-  else if (direct_.times >= tuning::kManyWakes)
-    go_direct();
+  const bool may_leave = !idle && can_be_left(elsewhere);
+  if (elsewhere.any()) direct_.times = 0;
+  if (!may_leave || !leave_unattended()) {
+    clear_unattended();
+    const Clock::time_point now =
+        result == WaitResult::kTimedOut
+            ? renew_for_poll(lease_)
+            : lease_.renew_after_wait(queued_.first_timer(), idle || followers_.any());
+    if (now > slept_at_ + tuning::kShortWait && !may_leave)
+      direct_.times = 0;
+    else if (direct_.times >= tuning::kManyWakes)
+      go_direct();
+  }
   release();
   nominate();
   return result;
@@ -181,15 +187,21 @@ Reactor::Slept Reactor::leader_sleeps(WaitWord& word, bool work_pending, const D
   if (has_queued() || pollers_awake() || elsewhere.has_input) work_pending = true;
   Deadline until;
   Deadline suspend;
-  if (work_pending || !service_thread_times(deadline) ||
-      !service_thread_times(queued_.first_timer())) {
+  const bool fired = std::exchange(direct_.timer_fired, false);
+  if (fired) lease_.postpone(queued_.first_timer());
+  const bool timed_by_other =
+      service_thread_times(deadline) && service_thread_times(queued_.first_timer());
+  if (work_pending || !timed_by_other || fired) {
     slept_at_ = Clock::now();
     if (led_since_ == Clock::time_point()) led_since_ = slept_at_;
     leads_for_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;
     suspend = lease_.suspend_at();
     // If the wait ends before the timer fires, the lease is renewed in time.
     if (suspend && deadline && *deadline <= *suspend + Lease::kMargin) suspend = std::nullopt;
-    until = work_pending || leads_for_long_ ? slept_at_ : leader_wakes_at(deadline, suspend);
+    if (work_pending || leads_for_long_)
+      until = slept_at_;
+    else if (!timed_by_other)
+      until = leader_wakes_at(deadline, suspend);
   } else {
     slept_at_ = Clock::time_point::max() - tuning::kShortWait;
   }

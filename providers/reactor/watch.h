@@ -15,7 +15,15 @@ namespace udapl {
 // holding a lock that the call takes.
 class Watch final : private Handler {
  public:
-  Watch(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {
+  // Handler::can_be_left().
+  struct CanBeLeft {
+    bool (*function)(const void* object) = nullptr;
+    const void* object = nullptr;
+  };
+
+  Watch(Reactor& reactor, Call call) noexcept : Watch(reactor, call, CanBeLeft()) {}
+  Watch(Reactor& reactor, Call call, CanBeLeft can_be_left) noexcept
+      : reactor_(reactor), call_(call), can_be_left_(can_be_left) {
     watch_slot.only_reads = true;
   }
   ~Watch() { stop(); }
@@ -34,8 +42,13 @@ class Watch final : private Handler {
  private:
   void on_ready(std::uint32_t) noexcept override { call_.function(call_.object); }
 
+  [[nodiscard]] bool can_be_left() const noexcept override {
+    return can_be_left_.function != nullptr && can_be_left_.function(can_be_left_.object);
+  }
+
   Reactor& reactor_;
   const Call call_;
+  const CanBeLeft can_be_left_;
   int fd_ = -1;
 };
 

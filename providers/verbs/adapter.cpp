@@ -78,7 +78,8 @@ Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<
       sink_(sink),
       reactor_(std::move(reactor)),
       idle_cqs_(*reactor_),
-      cq_watch_(*reactor_, Call::to<&Adapter::on_cq_channel>(this)),
+      cq_watch_(*reactor_, Call::to<&Adapter::on_cq_channel>(this),
+                {&Adapter::has_events_for_waiters_only, this}),
       async_watch_(*reactor_, Call::to<&Adapter::on_async_fd>(this)),
       gate_(*reactor_, SinkGate::to<&Adapter::deliver, Adapter>(), this) {
   reactor_->on_descriptors_lost(Call::to<&Adapter::descriptors_lost>(this));

@@ -67,6 +67,12 @@ class Adapter final : public transport::Adapter {
   [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
   // A CQ was armed (1) or is no longer armed (-1).
   void cq_armed(int change) noexcept { armed_cqs_.fetch_add(change, std::memory_order_relaxed); }
+  // A CQ was armed whose event concerns more than threads that wait, or is no longer armed.
+  void begin_prompt() noexcept {
+    prompt_cqs_.fetch_add(1, std::memory_order_seq_cst);
+    reactor_->attend();
+  }
+  void end_prompt() noexcept { prompt_cqs_.fetch_sub(1, std::memory_order_relaxed); }
   // Spreads completion interrupts over the device's vectors.
   [[nodiscard]] int next_completion_vector() noexcept;
   [[nodiscard]] IdleCqScanner& idle_cqs() noexcept { return idle_cqs_; }
@@ -92,6 +98,10 @@ class Adapter final : public transport::Adapter {
           transport::AdapterSink& sink, const ConnectorKit& kit);
   Status start(const ConnectorKit& kit);
   void on_cq_channel() noexcept;
+  // Handler::can_be_left of the completion channel.
+  [[nodiscard]] static bool has_events_for_waiters_only(const void* adapter) noexcept {
+    return static_cast<const Adapter*>(adapter)->prompt_cqs_.load(std::memory_order_seq_cst) == 0;
+  }
   void descriptors_lost() noexcept { gate_.post(0); }
   void deliver(unsigned) noexcept { sink_.on_internal_error(); }
   void on_async_fd() noexcept;
@@ -104,7 +114,8 @@ class Adapter final : public transport::Adapter {
   transport::AdapterSink& sink_;
   std::atomic<bool> dead_{false};
   std::atomic<unsigned> completion_vector_{0};
-  std::atomic<int> armed_cqs_{0};  // CQs whose event may be on the channel
+  std::atomic<int> armed_cqs_{0};   // CQs whose event may be on the channel
+  std::atomic<int> prompt_cqs_{0};  // those whose event concerns more than waiters
   MemoryTable memory_;
   const std::unique_ptr<Reactor> reactor_;
   std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;

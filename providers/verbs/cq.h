@@ -60,6 +60,7 @@ class Cq final : public transport::Cq {
   int convert_batch(int count, transport::Completion* out) noexcept UDAPL_REQUIRES(lock);
   bool progress() noexcept override { return false; }
   void arm() noexcept override UDAPL_EXCLUDES(lock);
+  void arm_for_waiters() noexcept override UDAPL_EXCLUDES(lock);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger. Throws std::bad_alloc.
   Status resize(int depth) override UDAPL_EXCLUDES(qps_lock_);
@@ -156,7 +157,6 @@ class Cq final : public transport::Cq {
     bool request;
     bool notifies;
   };
-
   // How many entries beyond `depth` the verbs CQ is asked for.
   [[nodiscard]] int spare_for(int depth) const noexcept;
 
@@ -179,8 +179,9 @@ class Cq final : public transport::Cq {
   transport::CqSink& sink_;
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};
-  std::atomic<int> depth_{0};           // as requested; changed under qps_lock_
-  std::atomic<std::uint32_t> arms_{0};  // armings and their ends
+  std::atomic<int> depth_{0};            // as requested; changed under qps_lock_
+  std::atomic<std::uint32_t> arms_{0};   // armings and their ends
+  std::atomic<bool> for_anyone_{false};  // by arm(); may be true for one event longer
 
   Mutex qps_lock_ UDAPL_ACQUIRED_BEFORE(lock);  // held by attach and detach
   int solicited_receivers_ UDAPL_GUARDED_BY(qps_lock_) = 0;

@@ -35,6 +35,9 @@ void Cq::request_notification() noexcept {
 }
 
 void Cq::end_arming() noexcept {
+  if (for_anyone_.load(std::memory_order_relaxed) &&
+      for_anyone_.exchange(false, std::memory_order_relaxed))
+    adapter_.end_prompt();
   std::uint32_t arms = arms_.load(std::memory_order_relaxed);
   while (!arms_.compare_exchange_weak(arms, (arms | 1) + 1, std::memory_order_acq_rel)) {
   }
@@ -81,12 +84,19 @@ bool Cq::found_notification() noexcept {
 
 // The thread that arms checks for completions afterwards, including those handed out to other
 // threads.
-void Cq::arm() noexcept {
+void Cq::arm_for_waiters() noexcept {
   if (filters_.load(std::memory_order_relaxed)) {
     const ScopedLock guard(lock);
     handed_notification_ = false;
   }
   request_notification();
+}
+
+// Says so after the arming: if the driving thread takes an event in between, the next arming is not
+// taken for one that concerns waiters alone.
+void Cq::arm() noexcept {
+  arm_for_waiters();
+  if (!for_anyone_.exchange(true, std::memory_order_relaxed)) adapter_.begin_prompt();
 }
 
 void Cq::on_error() noexcept {

@@ -39,6 +39,8 @@ class Bell final : public Handler {
     if (WaitWord* const waited = word) waited->signal();
   }
 
+  [[nodiscard]] bool can_be_left() const noexcept override { return leavable; }
+
   // Returns whether the descriptor is in an epoll set.
   [[nodiscard]] bool in_epoll() const {
     const std::string entry = "tfd:" + std::string(9 - std::to_string(fd_.get()).size(), ' ') +
@@ -54,6 +56,7 @@ class Bell final : public Handler {
   std::atomic<int> rung{0};
   std::atomic<std::thread::id> thread{};
   std::atomic<WaitWord*> word{nullptr};
+  std::atomic<bool> leavable{false};
 
  private:
   Reactor& reactor_;

@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_notices_everything_else) {
   Bell other(*reactor);
   Waker waker;
   other.word = &waker.word;
-  for (int round = 0; round < 120; ++round) {
+  for (int round = 0; round < 240; ++round) {
+    bell.leavable = round >= 120;
     BOOST_REQUIRE(enters_direct_mode(*reactor, bell));
     Timer timer(*reactor, Call::to<&Waker::call>(&waker));
     Deferred deferred(*reactor, Call::to<&Waker::call>(&waker));
@@ -115,7 +116,8 @@ BOOST_AUTO_TEST_CASE(a_direct_leader_keeps_its_deadline) {
   Bell bell(*reactor);
   WaitWord word;
   for (const Clock::duration time : {0us, 100us, 3000us, 50000us}) {
-    for (int round = 0; round < 5; ++round) {
+    for (int round = 0; round < 10; ++round) {
+      bell.leavable = round >= 5;
       BOOST_REQUIRE(enters_direct_mode(*reactor, bell));
       const auto deadline = Clock::now() + time;
       BOOST_TEST((block_out(*reactor, word, deadline) == WaitResult::kTimedOut));
@@ -141,9 +143,12 @@ BOOST_AUTO_TEST_CASE(sleepers_return_after_some_seconds) {
   Sleeper follower(*reactor);
   const auto other = make_reactor();
   Bell bell(*other);
-  BOOST_REQUIRE(enters_direct_mode(*other, bell));
   WaitWord word;
-  BOOST_TEST((block_out(*other, word, std::nullopt) == WaitResult::kSleptLong));
+  for (const bool leavable : {false, true}) {
+    bell.leavable = leavable;
+    BOOST_REQUIRE(enters_direct_mode(*other, bell));
+    BOOST_TEST((block_out(*other, word, std::nullopt) == WaitResult::kSleptLong));
+  }
   leader.thread.join();
   follower.thread.join();
   BOOST_TEST((leader.result == WaitResult::kSleptLong));

@@ -53,7 +53,8 @@ struct Parked {
 
   Parked() {
     lease.renew_for_poll(start);
-    service = std::jthread([this] { lease.park(false, std::nullopt, -1, [] { return false; }); });
+    service = std::jthread(
+        [this] { lease.park(Lease::Instead::kLease, std::nullopt, -1, [] { return false; }); });
     BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
   }
   ~Parked() { lease.wake_service_thread(); }
@@ -173,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_faster_clock_lets_nobody_sleep_for_ever) {
   lease.renew_for_poll(Clock::now() + 1h);
   std::atomic<bool> awake = false;
   std::jthread service([&] {
-    lease.park(false, std::nullopt, -1, [] { return false; });
+    lease.park(Lease::Instead::kLease, std::nullopt, -1, [] { return false; });
     awake = true;
   });
   BOOST_REQUIRE(eventually([&] { return lease.parked(); }));
@@ -195,7 +196,8 @@ BOOST_AUTO_TEST_CASE(if_it_was_cut_the_service_thread_parks_briefly) {
   Lease lease{Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC))};
   lease.renew_for_poll(Clock::now() + 1h);
   lease.cut();
-  BOOST_TEST(!lease.park(false, std::nullopt, -1, [] { return false; }));  // returns
+  BOOST_TEST(
+      !lease.park(Lease::Instead::kLease, std::nullopt, -1, [] { return false; }));  // returns
 }
 
 // Another thread may cut it after the service thread has read when it ends.
@@ -204,7 +206,7 @@ BOOST_AUTO_TEST_CASE(also_if_it_is_cut_at_that_moment) {
   for (int i = 0; i != 2000; ++i) {
     lease.renew_for_poll(Clock::now() + 1h);
     std::jthread other([&] { lease.end(); });
-    BOOST_TEST(!lease.park(false, std::nullopt, -1, [] { return false; }));
+    BOOST_TEST(!lease.park(Lease::Instead::kLease, std::nullopt, -1, [] { return false; }));
   }
 }
 
