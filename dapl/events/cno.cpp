@@ -206,7 +206,7 @@ void Cno::query(DAT_CNO_PARAM* param) const noexcept {
   if (fd_.valid()) {
     param->proxy_type = DAT_PROXY_TYPE_FD;
     param->proxy.fd = fd_.get();
-  } else {  // the agent may be none (docs/compatibility.md C148)
+  } else {  // the agent may be none (docs/compatibility.md C132)
     param->proxy_type = DAT_PROXY_TYPE_AGENT;
     param->proxy.agent = agent_;
   }
