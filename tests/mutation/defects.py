@@ -16,7 +16,7 @@ DEFECTS = [
     ("wait_ignores_threshold", "dapl/events/evd_wait.cpp",
      "if (queued >= threshold) return DAT_SUCCESS;", "if (queued >= 1) return DAT_SUCCESS;", "evd,transfer"),
     ("wait_does_not_arm", "dapl/events/evd_wait.cpp",
-     "    if (cq_ != nullptr) cq_->arm();\n", "", "transfer"),
+     "    if (cq_ != nullptr) cq_->arm_for_waiters();\n", "", "transfer"),
     ("wait_counts_the_ring_only", "dapl/events/evd_wait.cpp",
      "return to_count(count_events(kAll));", "return to_count(ring_.size());", "transfer,evd"),
     ("wait_takes_although_refused", "dapl/events/evd_dequeue.h",
@@ -38,7 +38,7 @@ DEFECTS = [
     # ---- CNO ----
     ("cno_forgets_the_evd", "dapl/events/cno.cpp", "  latest_ = &evd;\n", "", "cno"),
     ("cno_agent_stays", "dapl/events/cno.cpp",
-     "called_ = std::exchange(agent_, kNoAgent);", "called_ = agent_;", "cno"),
+     "  put_agent(kNoAgent);\n", "", "cno"),
     ("cno_descriptor_stays_readable", "dapl/events/cno.cpp",
      "if (!fd_.valid()) return;", "if (!fd_.valid() || !triggered) return;", "cno"),
     ("cno_hears_disabled_evds", "dapl/events/evd.cpp",
