@@ -4,10 +4,9 @@
 // Counts what a process of the software RNIC asks of the kernel. Two processes have connections
 // with each other, over the path that the entry NAME chooses.
 //   shm, tcp         both poll, with one message in flight: the calls of libc by all threads of
-//   this
-//                    process. The functions of this program replace those of the same names for all
-//                    libraries. One batch of many must be within the limits: a thread that loses
-//                    its processor comes back to a lease that has expired, which costs calls.
+//                    this process. The functions of this program replace those of the same names
+//                    for all libraries. One batch of many must be within the limits: a thread that
+//                    loses its processor comes back to a lease that has expired, which costs calls.
 //   asleep, waiting  both are idle: the seconds with context switches of any thread of the other
 //                    process, whose application thread sleeps in pause(2) or in dat_evd_wait
 // Exit status 1: too many; 77: this cannot be counted here, the output is the reason.
