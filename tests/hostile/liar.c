@@ -23,8 +23,8 @@
 #define PATIENCE_US (200 * 1000)
 #define ROUNDS 40
 #define PAGE 4096
-#define CONTROL (6 * PAGE) /* indexes, loans and grants */
-#define RINGS (24 * PAGE)  /* the same, and the beginning of the first ring */
+#define CONTROL (6 * PAGE)   /* indexes, loans and grants */
+#define RINGS (24 * PAGE)    /* the same, and the beginning of the first ring */
 #define NO_THREAD (1U << 30) /* greater than any thread id */
 #define MAX_PAUSE_US 300
 
