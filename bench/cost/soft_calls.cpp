@@ -312,7 +312,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]).starts_with(kIaOption))
     bench::set_ia_name(argv[next++] + kIaOption.size());
   if (!has_both_processors()) {
-    std::puts("two processes that poll need two processors");
+    std::puts("the two processes need a processor each");
     return bench::kSkipped;
   }
   if (argc == next + 1 && measure(argv[next])) return 0;

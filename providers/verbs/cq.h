@@ -157,6 +157,7 @@ class Cq final : public transport::Cq {
     bool request;
     bool notifies;
   };
+
   // How many entries beyond `depth` the verbs CQ is asked for.
   [[nodiscard]] int spare_for(int depth) const noexcept;
 
@@ -166,7 +167,6 @@ class Cq final : public transport::Cq {
   bool polled_ UDAPL_GUARDED_BY(lock) = false;     // since the last scan
   std::atomic<bool> filters_{false};               // quiet work is posted
   std::array<ibv_wc, kBatch> work_ UDAPL_GUARDED_BY(lock);
-
   bool stale_ UDAPL_GUARDED_BY(lock) = false;  // may contain completions of destroyed QPs
   // Covers at least the time since it was armed; used only by found_notification().
   bool handed_notification_ UDAPL_GUARDED_BY(lock) = false;
