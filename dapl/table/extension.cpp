@@ -82,49 +82,43 @@ post::Outcome atomic(Ep& ep, RequestQueue& queue, const Transfer& transfer, DAT_
                 });
 }
 
-DAT_RETURN post_fetch_add(DAT_HANDLE handle, va_list args) {
-  const auto add = va_arg(args, DAT_UINT64);
+// Posts an atomic operation; `args` continues behind its operands.
+template <class Call>
+DAT_RETURN post_atomic(DAT_HANDLE handle, va_list args, const char* name, DAT_IB_DTOS operation,
+                       Call&& call) {
   Transfer transfer{};
   transfer.local = {va_arg(args, DAT_LMR_TRIPLET*), 1};
   transfer.cookie = va_arg(args, DAT_DTO_COOKIE);
   transfer.remote = va_arg(args, DAT_RMR_TRIPLET*);
   transfer.flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
   Ep* const ep = handle_cast<Ep>(handle);
-  if (ep == nullptr) return post::bad_handle(handle, "fetch_and_add", DAT_INVALID_HANDLE_EP);
+  if (ep == nullptr) return post::bad_handle(handle, name, DAT_INVALID_HANDLE_EP);
   post::Outcome outcome;
   {
     RequestQueue& queue = ep->requests;
     const ScopedLock lock(queue.lock);
-    outcome = atomic(*ep, queue, transfer, DAT_IB_DTO_FETCH_ADD,
+    outcome = atomic(*ep, queue, transfer, operation, call);
+  }
+  return post::finish(handle, name, outcome);
+}
+
+DAT_RETURN post_fetch_add(DAT_HANDLE handle, va_list args) {
+  const auto add = va_arg(args, DAT_UINT64);
+  return post_atomic(handle, args, "fetch_and_add", DAT_IB_DTO_FETCH_ADD,
                      [add](transport::Qp& qp, transport::WorkId id, const DAT_LMR_TRIPLET& local,
                            const DAT_RMR_TRIPLET& remote, transport::WorkFlags work) noexcept {
                        return qp.post_fetch_add(id, local, remote, add, work);
                      });
-  }
-  return post::finish(handle, "fetch_and_add", outcome);
 }
 
 DAT_RETURN post_compare_swap(DAT_HANDLE handle, va_list args) {
   const auto compare = va_arg(args, DAT_UINT64);
   const auto swap = va_arg(args, DAT_UINT64);
-  Transfer transfer{};
-  transfer.local = {va_arg(args, DAT_LMR_TRIPLET*), 1};
-  transfer.cookie = va_arg(args, DAT_DTO_COOKIE);
-  transfer.remote = va_arg(args, DAT_RMR_TRIPLET*);
-  transfer.flags = static_cast<DAT_COMPLETION_FLAGS>(va_arg(args, int));
-  Ep* const ep = handle_cast<Ep>(handle);
-  if (ep == nullptr) return post::bad_handle(handle, "cmp_and_swap", DAT_INVALID_HANDLE_EP);
-  post::Outcome outcome;
-  {
-    RequestQueue& queue = ep->requests;
-    const ScopedLock lock(queue.lock);
-    outcome = atomic(*ep, queue, transfer, DAT_IB_DTO_CMP_SWAP,
+  return post_atomic(handle, args, "cmp_and_swap", DAT_IB_DTO_CMP_SWAP,
                      [&](transport::Qp& qp, transport::WorkId id, const DAT_LMR_TRIPLET& local,
                          const DAT_RMR_TRIPLET& remote, transport::WorkFlags work) noexcept {
                        return qp.post_compare_swap(id, local, remote, compare, swap, work);
                      });
-  }
-  return post::finish(handle, "cmp_and_swap", outcome);
 }
 
 DAT_RETURN post_write_immediate(DAT_HANDLE handle, va_list args) {
