@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "dapl/transport/qp.h"
 #include "tests/parked/parked.h"
 
 #include <boost/test/unit_test.hpp>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace udapl::test {
 
@@ -63,6 +65,69 @@ void check_interleaving(Parked& call, const Interleaving& expected, Act act, Mad
   // At most one end is reported.
   const std::string calls = made();
   BOOST_TEST(ends_in(calls) <= 1, calls);
+}
+
+// A way in which a call for the QP of a `Held` comes to be held up. `Held` is a QP under test with
+// its peer: `qp`, the call `call`, `connect_again()` and `calls()`, the sink calls made so far.
+template <class Held>
+struct Decision {
+  const char* name;
+  void (*reach)(Held&);   // returns when the call is held up, or about to be
+  const char* before;     // the sink calls before it
+  const char* sink_call;  // the sink call that it makes; "" for a timer
+};
+
+// What the core does meanwhile.
+template <class Held>
+struct Action {
+  const char* name;
+  void (*act)(Held&);  // runs in its own thread, because it may have to wait for the call
+  bool silences;       // no sink call of that connection is made after act() has returned
+};
+
+// The actions that are the same for all providers.
+template <class Held>
+[[nodiscard]] std::vector<Action<Held>> core_actions() {
+  using transport::DisconnectMode;
+  return {
+      {"nothing", [](Held&) {}, false},
+      {"graceful disconnect", [](Held& h) { h.qp()->disconnect(DisconnectMode::kGraceful); },
+       false},
+      {"abrupt disconnect", [](Held& h) { h.qp()->disconnect(DisconnectMode::kAbrupt); }, false},
+      {"abrupt disconnect, reset",
+       [](Held& h) {
+         h.qp()->disconnect(DisconnectMode::kAbrupt);
+         static_cast<void>(h.qp()->reset());
+       },
+       true},
+      {"abrupt disconnect, reset, connect",
+       [](Held& h) {
+         h.qp()->disconnect(DisconnectMode::kAbrupt);
+         static_cast<void>(h.qp()->reset());
+         h.connect_again();
+       },
+       true},
+      {"destruction", [](Held& h) { h.qp().reset(); }, true},
+  };
+}
+
+// Checks every decision with each of the core's actions and of those of a provider.
+template <class Held, std::size_t kDecisions>
+void check_interleavings(const Decision<Held> (&decisions)[kDecisions],
+                         const Action<Held>& of_provider) {
+  std::vector<Action<Held>> actions = core_actions<Held>();
+  actions.push_back(of_provider);
+  for (const Decision<Held>& decision : decisions) {
+    for (const Action<Held>& action : actions) {
+      BOOST_TEST_CONTEXT(decision.name << ", meanwhile: " << action.name) {
+        Held held;
+        decision.reach(held);
+        check_interleaving(
+            *held.call, {decision.before, decision.sink_call, action.silences},
+            [&] { action.act(held); }, [&] { return held.calls(); });
+      }
+    }
+  }
 }
 
 }  // namespace udapl::test

@@ -9,7 +9,6 @@ namespace udapl::soft::test {
 namespace {
 
 using transport::DisconnectMode;
-using udapl::test::check_interleaving;
 using udapl::test::Parked;
 
 // A QP and a call that is held up.
@@ -38,16 +37,13 @@ struct Held {
     BOOST_REQUIRE(eventually([&] { return side.sink.calls() == "established"; }));
   }
   void hold(Decided what) { call = std::make_unique<Parked>(what); }
+
+  [[nodiscard]] auto& qp() { return side.qp; }
+  void connect_again() { static_cast<void>(side.qp->connect({})); }
+  [[nodiscard]] std::string calls() const { return side.sink.calls(); }
 };
 
-struct Decision {
-  const char* name;
-  void (*reach)(Held&);   // returns when the call is held up, or about to be
-  const char* before;     // the sink calls before it
-  const char* sink_call;  // the sink call that it makes; "" for a timer
-};
-
-const Decision kDecisions[] = {
+const udapl::test::Decision<Held> kDecisions[] = {
     {"established",
      [](Held& h) {
        h.hold(Decided::kSinkCall);
@@ -102,49 +98,12 @@ const Decision kDecisions[] = {
      "established", ""},
 };
 
-struct Action {
-  const char* name;
-  void (*act)(Held&);  // runs in its own thread, because it may have to wait for the call
-  bool silences;       // no sink call of that connection is made after act() has returned
-};
-
-const Action kActions[] = {
-    {"nothing", [](Held&) {}, false},
-    {"graceful disconnect", [](Held& h) { h.side.qp->disconnect(DisconnectMode::kGraceful); },
-     false},
-    {"abrupt disconnect", [](Held& h) { h.side.qp->disconnect(DisconnectMode::kAbrupt); }, false},
-    {"abrupt disconnect, reset",
-     [](Held& h) {
-       h.side.qp->disconnect(DisconnectMode::kAbrupt);
-       static_cast<void>(h.side.qp->reset());
-     },
-     true},
-    {"abrupt disconnect, reset, connect",
-     [](Held& h) {
-       h.side.qp->disconnect(DisconnectMode::kAbrupt);
-       static_cast<void>(h.side.qp->reset());
-       static_cast<void>(h.side.qp->connect({}));
-     },
-     true},
-    {"time-out of the set-up", [](Held& h) { h.side.qp->on_failed(SetupFailure::kTimedOut, {}); },
-     false},
-    {"destruction", [](Held& h) { h.side.qp.reset(); }, true},
-};
-
 BOOST_AUTO_TEST_SUITE(interleavings)
 
 BOOST_AUTO_TEST_CASE(every_decided_call_and_every_action) {
-  for (const Decision& decision : kDecisions) {
-    for (const Action& action : kActions) {
-      BOOST_TEST_CONTEXT(decision.name << ", meanwhile: " << action.name) {
-        Held held;
-        decision.reach(held);
-        check_interleaving(
-            *held.call, {decision.before, decision.sink_call, action.silences},
-            [&] { action.act(held); }, [&] { return held.side.sink.calls(); });
-      }
-    }
-  }
+  udapl::test::check_interleavings<Held>(
+      kDecisions, {"time-out of the set-up",
+                   [](Held& h) { h.side.qp->on_failed(SetupFailure::kTimedOut, {}); }, false});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
