@@ -4,13 +4,6 @@
 
 namespace udapl::test {
 
-namespace {
-
-constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
-constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
-
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(cno_agents, Fixture)
 
 BOOST_AUTO_TEST_CASE(agent_is_called_once_per_trigger) {

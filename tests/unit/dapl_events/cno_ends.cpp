@@ -4,13 +4,6 @@
 
 namespace udapl::test {
 
-namespace {
-
-constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
-constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
-
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(cno, Fixture)
 
 // The agent is not called, because no EVD is left for it to drain.

@@ -6,20 +6,6 @@
 
 namespace udapl::test {
 
-namespace {
-
-constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
-constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
-constexpr unsigned kConnection = DAT_EVD_CONNECTION_FLAG;
-
-DAT_EVENT connection_event(DAT_EVENT_NUMBER number) {
-  DAT_EVENT event{};
-  event.event_number = number;
-  return event;
-}
-
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(evd, Fixture)
 
 BOOST_AUTO_TEST_CASE(ring_wraps_and_keeps_its_order_when_it_moves) {

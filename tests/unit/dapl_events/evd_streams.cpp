@@ -7,13 +7,6 @@
 
 namespace udapl::test {
 
-namespace {
-
-constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
-constexpr unsigned kConnection = DAT_EVD_CONNECTION_FLAG;
-
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(evd_streams, Fixture)
 
 BOOST_AUTO_TEST_CASE(create_agrees_with_the_merging_matrix) {

@@ -10,9 +10,6 @@ namespace udapl::test {
 
 namespace {
 
-constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
-constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
-
 struct Outcome {
   DAT_RETURN code;
   DAT_EVENT event;

@@ -8,8 +8,6 @@ namespace udapl::test {
 
 namespace {
 
-constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
-
 int async_events(const OpenIa& ia, DAT_EVD_HANDLE evd, int number, DAT_HANDLE object, int reason) {
   int count = 0;
   DAT_EVENT event{};

@@ -34,6 +34,16 @@ constexpr DAT_TIMEOUT kSoon = 20'000;  // microseconds
 constexpr DAT_TIMEOUT kLate = 20'000'000;
 inline constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
 
+constexpr unsigned kDto = DAT_EVD_DTO_FLAG;
+constexpr unsigned kSoftware = DAT_EVD_SOFTWARE_FLAG;
+constexpr unsigned kConnection = DAT_EVD_CONNECTION_FLAG;
+
+[[nodiscard]] inline DAT_EVENT connection_event(DAT_EVENT_NUMBER number) {
+  DAT_EVENT event{};
+  event.event_number = number;
+  return event;
+}
+
 [[nodiscard]] constexpr DAT_RETURN type_of(DAT_RETURN code) { return code & DAT_TYPE_MASK; }
 [[nodiscard]] constexpr bool is_error(DAT_RETURN code, DAT_RETURN type) {
   return code != DAT_SUCCESS && (code & DAT_CLASS_ERROR) != 0 && type_of(code) == type;
