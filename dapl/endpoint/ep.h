@@ -114,7 +114,7 @@ class Ep : public EpQueues {
   };
 
   void report(EpInput input, transport::PrivateData data) noexcept;
-  [[nodiscard]] Upcall post_event(DAT_EVENT_NUMBER number) noexcept UDAPL_REQUIRES(mutex_);
+  Upcall post_event(DAT_EVENT_NUMBER number) noexcept UDAPL_REQUIRES(mutex_);
   void set_state(DAT_EP_STATE to, EpInput why) noexcept UDAPL_REQUIRES(mutex_);
   void store_state(DAT_EP_STATE to) noexcept UDAPL_REQUIRES(mutex_);
   void await_established(bool awaits) noexcept UDAPL_REQUIRES(mutex_) {

@@ -74,7 +74,7 @@ class Cno : public ObjectHeader {
   // For closing the IA: waiters return with a null EVD, and no more triggers are accepted.
   void abort() noexcept UDAPL_EXCLUDES(lock_);
   // After abort(): calls the agent with a null EVD, if there is one and it has not been called so.
-  [[nodiscard]] Upcall last_call() noexcept UDAPL_EXCLUDES(lock_);
+  Upcall last_call() noexcept UDAPL_EXCLUDES(lock_);
 
  private:
   // Clears the trigger and arms the EVDs; returns the latest trigger. If that was freed meanwhile,

@@ -170,7 +170,7 @@ Upcall Evd::notify() noexcept {
 
 void Evd::Sink::on_notify() noexcept {
   // The agent may free the EVD: it must not be accessed afterwards.
-  evd.notify();
+  evd.notify().run();
 }
 
 void Evd::Sink::on_overflow() noexcept {

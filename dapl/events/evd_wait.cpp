@@ -163,7 +163,7 @@ class Evd::Wait {
     Evd& evd = *std::exchange(evd_, nullptr);
     if (visit_.left()) [[unlikely]]
       return;
-    evd.release_waiter(code);
+    evd.release_waiter(code).run();
     *more = evd.count_rest();  // now each event that is not counted notifies
     evd.leaving_.fetch_sub(1, std::memory_order_release);
     visit_.end();

@@ -12,11 +12,11 @@ class Ia;
 // agent, or notifying the async EVDs that an EVD overflowed. Usually empty.
 //
 // Runs when it is destroyed, an agent in the IA's agent thread: the agent may wait, for a lock or
-// in DAT, for what other threads do in DAT meanwhile (docs/adr/0043). So `evd.post(event);`
-// suffices where no lock is held; code that holds one declares `Upcall upcall;` before the lock's
-// scope and assigns to it inside. Movable. Not thread-safe. It keeps the Ia (not the EVD) from
-// being closed until it has run.
-class Upcall {
+// in DAT, for what other threads do in DAT meanwhile (docs/adr/0043). Where no lock is held,
+// `evd.post(event).run();` suffices; code that holds one declares `Upcall upcall;` before the
+// lock's scope and assigns to it inside. The compiler refuses a result that is dropped. Movable.
+// Not thread-safe. It keeps the Ia (not the EVD) from being closed until it has run.
+class [[nodiscard]] Upcall {
  public:
   Upcall() noexcept = default;
   // Calls `agent` with `evd`.

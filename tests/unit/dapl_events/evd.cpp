@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(polls_that_drive_nothing_are_reported_if_in_vain) {
   DAT_EVENT event{};
   CHECK_CODE(ia->evd_dequeue_func(evd, &event), 0x800D0000);
   BOOST_CHECK_EQUAL(polls.load(), 1);
-  object(evd).post(connection_event(DAT_CONNECTION_EVENT_ESTABLISHED));
+  object(evd).post(connection_event(DAT_CONNECTION_EVENT_ESTABLISHED)).run();
   REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
   BOOST_CHECK_EQUAL(polls.load(), 1);
   for (const unsigned flags : {kDto, kDto | kConnection})  // their polls drive
@@ -161,16 +161,16 @@ BOOST_AUTO_TEST_CASE(overflow_is_reported_once_per_episode) {
     }
     return count;
   };
-  for (int i = 0; i < 5; ++i) object(evd).post(event);
+  for (int i = 0; i < 5; ++i) object(evd).post(event).run();
   BOOST_CHECK_EQUAL(reports(), 1);
   DAT_EVENT out{};
   REQUIRE_OK(ia->evd_dequeue_func(evd, &out));  // the queued event is not lost
-  object(evd).post(event);
+  object(evd).post(event).run();
   BOOST_CHECK_EQUAL(reports(), 0);
-  object(evd).post(event);
+  object(evd).post(event).run();
   BOOST_CHECK_EQUAL(reports(), 1);
   bool queued = true;
-  object(evd).try_post(event, &queued);
+  object(evd).try_post(event, &queued).run();
   BOOST_CHECK(!queued);
   BOOST_CHECK_EQUAL(reports(), 0);
 }
@@ -184,10 +184,10 @@ BOOST_AUTO_TEST_CASE(requests_leave_room_for_connection_events) {
     object(evd).count_connections(connections);
     bool queued = true;
     int requests = 0;
-    for (; queued; ++requests) object(evd).try_post(request, &queued);
+    for (; queued; ++requests) object(evd).try_post(request, &queued).run();
     BOOST_CHECK_EQUAL(requests - 1, room);
     for (int i = 0; i < 8 - room; ++i)
-      object(evd).post(connection_event(DAT_CONNECTION_EVENT_DISCONNECTED));
+      object(evd).post(connection_event(DAT_CONNECTION_EVENT_DISCONNECTED)).run();
     DAT_EVENT event{};
     for (int i = 0; i < 8; ++i) REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
     BOOST_CHECK_EQUAL(event.event_number, connections != 0 ? DAT_CONNECTION_EVENT_DISCONNECTED
@@ -201,8 +201,8 @@ BOOST_AUTO_TEST_CASE(overflow_of_the_async_evd_loses_only_events) {
   const DAT_EVENT event = connection_event(DAT_CONNECTION_EVENT_ESTABLISHED);
   DAT_EVENT out{};
   for (int i = 0; i < 300; ++i) {  // 300 episodes, room for 256
-    object(evd).post(event);
-    object(evd).post(event);
+    object(evd).post(event).run();
+    object(evd).post(event).run();
     REQUIRE_OK(ia->evd_dequeue_func(evd, &out));
   }
   int count = 0;

@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(merged_evd_has_completions_before_the_end) {
     DAT_EVENT event{};
     REQUIRE_OK(other->evd_dequeue_func(evd, &event));  // fills the stash
     for (std::uint64_t i = 20; i < 30; ++i) completions.push(i);
-    object(evd).post(connection_event(DAT_CONNECTION_EVENT_DISCONNECTED));
+    object(evd).post(connection_event(DAT_CONNECTION_EVENT_DISCONNECTED)).run();
     completions.push(30);
     for (std::uint64_t i = 1; i < 30; ++i) {
       REQUIRE_OK(other->evd_dequeue_func(evd, &event));
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(merged_evd_has_establishment_first) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto | kConnection, 100);
   Completions completions(ia, evd);
   completions.push(1);
-  object(evd).post(connection_event(DAT_CONNECTION_EVENT_ESTABLISHED));
+  object(evd).post(connection_event(DAT_CONNECTION_EVENT_ESTABLISHED)).run();
   DAT_EVENT event{};
   REQUIRE_OK(ia->evd_dequeue_func(evd, &event));
   BOOST_CHECK_EQUAL(static_cast<int>(event.event_number), 0x4001);
