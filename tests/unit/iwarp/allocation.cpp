@@ -46,7 +46,7 @@ using namespace iwarp_test;
 namespace {
 
 // Only counts bytes.
-class Counter final : public Inbound {
+class Counter final : public Accepting {
  public:
   std::size_t bytes = 0;
   Verdict place_write(std::uint32_t, std::uint64_t, std::span<const std::byte> p) override {
@@ -57,16 +57,6 @@ class Counter final : public Inbound {
     bytes += s.payload.size();
     return Verdict::kOk;
   }
-  Verdict invalidate(std::uint32_t) override { return Verdict::kOk; }
-  void send_done(const SendDone&) override {}
-  Verdict immediate(const ImmediateBytes&, bool) override { return Verdict::kOk; }
-  Verdict read_request(const ReadRequest&, std::uint32_t) override { return Verdict::kOk; }
-  bool oldest_read(ReadSink&) override { return false; }
-  Verdict place_read(std::uint32_t, std::span<const std::byte>) override { return Verdict::kOk; }
-  void read_done() override {}
-  Verdict atomic_request(const AtomicRequest&) override { return Verdict::kOk; }
-  Verdict atomic_response(const AtomicResponse&) override { return Verdict::kOk; }
-  void terminated(const Terminate&) override {}
 };
 
 }  // namespace

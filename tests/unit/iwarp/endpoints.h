@@ -59,6 +59,28 @@ class Tx {
   Bytes out;
 };
 
+// Accepts everything and keeps nothing.
+class Accepting : public Inbound {
+ public:
+  Verdict place_write(std::uint32_t, std::uint64_t, std::span<const std::byte>) override {
+    return Verdict::kOk;
+  }
+  Verdict place_send(const SendSegment&) override { return Verdict::kOk; }
+  Verdict invalidate(std::uint32_t) override { return Verdict::kOk; }
+  void send_done(const SendDone&) override {}
+  Verdict immediate(const ImmediateBytes&, bool) override { return Verdict::kOk; }
+  Verdict read_request(const ReadRequest&, std::uint32_t) override { return Verdict::kOk; }
+  bool oldest_read(ReadSink&) override { return false; }
+  Verdict place_read(std::uint32_t, std::span<const std::byte>) override { return Verdict::kOk; }
+  void read_done() override {}
+  Verdict atomic_request(const AtomicRequest&) override { return Verdict::kOk; }
+  Verdict atomic_response(const AtomicResponse&) override { return Verdict::kOk; }
+  void terminated(const Terminate&) override {}
+
+ protected:
+  ~Accepting() = default;
+};
+
 // Records every call as a line, and returns the verdicts that the test has set.
 class Recorder final : public Inbound {
  public:

@@ -2,8 +2,12 @@
 //
 // Each possible error in an FPDU causes exactly one Terminate, with exactly these headers; the
 // first error wins, and nothing is delivered after it.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <functional>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/iwarp/endpoints.h"
 
@@ -13,13 +17,15 @@ namespace {
 
 enum Headers { kNone, kDdp, kDdpAndRead };
 
+using Setup = std::function<void(Recorder&)>;
+
 struct Failure {
   const char* what;
   const char* code;  // layer, type and code, as the first two bytes have them
   Headers headers;
   Bytes ulpdu;                     // fails
   std::vector<Bytes> before = {};  // are accepted before it
-  std::function<void(Recorder&)> setup = [](Recorder&) {};
+  Setup setup = [](Recorder&) {};
   bool crc_damaged = false;
 };
 
@@ -67,19 +73,27 @@ Bytes response(bool last, std::uint32_t stag, std::uint64_t to, std::size_t size
   return tagged_ulpdu(2, last, stag, to, pattern(size));
 }
 
-std::vector<Failure> failures() {
-  const auto write_is = [](Verdict v) { return [v](Recorder& r) { r.on_write = v; }; };
-  const auto send_is = [](Verdict v) { return [v](Recorder& r) { r.on_send = v; }; };
-  const auto invalidate_is = [](Verdict v) { return [v](Recorder& r) { r.on_invalidate = v; }; };
-  const auto read_is = [](Verdict v) { return [v](Recorder& r) { r.on_read_request = v; }; };
-  const auto atomic_is = [](Verdict v) { return [v](Recorder& r) { r.on_atomic_request = v; }; };
-  const auto reading = [](Recorder& r) { r.reads = {{5, 100, 8}}; };
-  const Bytes send_part = untagged_ulpdu(3, false, 0, 1, 0, kData);
-  const Bytes write_part = tagged_ulpdu(0, false, 9, 16, kData);
-  const Bytes invalidating = untagged_ulpdu(4, true, 0, 1, 0, kData, 0x77);
+Setup write_is(Verdict v) {
+  return [v](Recorder& r) { r.on_write = v; };
+}
+Setup send_is(Verdict v) {
+  return [v](Recorder& r) { r.on_send = v; };
+}
+Setup invalidate_is(Verdict v) {
+  return [v](Recorder& r) { r.on_invalidate = v; };
+}
+Setup read_is(Verdict v) {
+  return [v](Recorder& r) { r.on_read_request = v; };
+}
+Setup atomic_is(Verdict v) {
+  return [v](Recorder& r) { r.on_atomic_request = v; };
+}
+void reading(Recorder& r) { r.reads = {{5, 100, 8}}; }
 
-  std::vector<Failure> all = {
-      // Framing.
+using Failures = std::vector<Failure>;
+
+Failures of_framing() {
+  return {
       {"length 0", "2003", kNone, {}},
       {"length 1", "2003", kNone, cut(write(), 1)},
       {"length 2", "2003", kNone, cut(write(), 2)},
@@ -92,7 +106,24 @@ std::vector<Failure> failures() {
        {},
        [](Recorder&) {},
        true},
-      // Versions and opcodes.
+  };
+}
+
+// A length one byte below the header size of its opcode.
+Failures of_short_headers() {
+  Failures all;
+  constexpr std::size_t kMin[] = {14, 46, 14, 18, 18, 18, 18, 22, 26, 26, 70, 30};
+  for (unsigned opcode = 0; opcode < 12; ++opcode) {
+    const bool tagged = opcode == 0 || opcode == 2;
+    Bytes whole = tagged ? tagged_ulpdu(opcode, true, 1, 0, pattern(80))
+                         : untagged_ulpdu(opcode, true, 0, 1, 0, pattern(80));
+    all.push_back({"one byte short of the header", "2003", kNone, cut(whole, kMin[opcode] - 1)});
+  }
+  return all;
+}
+
+Failures of_versions_and_opcodes() {
+  Failures all = {
       {"DDP version 0, tagged", "1104", kNone, with_byte(write(), 0, 0xC0)},
       {"DDP version 2, tagged", "1104", kNone, with_byte(write(), 0, 0xC2)},
       {"DDP version 3, untagged", "1206", kNone, with_byte(send(), 0, 0x43)},
@@ -103,7 +134,18 @@ std::vector<Failure> failures() {
       {"T with a Send", "0206", kNone, with_byte(send(), 0, 0xC1)},
       {"no T with a Write", "0206", kNone, with_byte(send(), 1, 0x40)},
       {"no T with a Read Response", "0206", kNone, with_byte(send(), 1, 0x42)},
-      // Continuity.
+  };
+  for (unsigned opcode = 12; opcode < 16; ++opcode) {
+    all.push_back({"unknown opcode", "0206", kNone, with_byte(send(), 1, 0x40 | opcode)});
+    all.push_back({"unknown tagged opcode", "0206", kNone, with_byte(write(), 1, 0x40 | opcode)});
+  }
+  return all;
+}
+
+Failures of_continuity() {
+  const Bytes send_part = untagged_ulpdu(3, false, 0, 1, 0, kData);
+  const Bytes write_part = tagged_ulpdu(0, false, 9, 16, kData);
+  return {
       {"Write: other STag", "1101", kDdp, tagged_ulpdu(0, true, 8, 24, kData), {write_part}},
       {"Write: gap", "1101", kDdp, tagged_ulpdu(0, true, 9, 25, kData), {write_part}},
       {"Write: repeated", "1101", kDdp, write_part, {write_part}},
@@ -128,7 +170,11 @@ std::vector<Failure> failures() {
        kDdp,
        untagged_ulpdu(7, true, 2, 1, 8, kData),
        {send_part}},
-      // Queues and message numbers.
+  };
+}
+
+Failures of_queues_and_message_numbers() {
+  return {
       {"Send on queue 1", "1201", kDdp, untagged_ulpdu(3, true, 1, 1, 0, kData)},
       {"Send on queue 7", "1201", kDdp, untagged_ulpdu(3, true, 7, 1, 0, kData)},
       {"Send on a huge queue", "1201", kDdp, untagged_ulpdu(3, true, 0xFFFFFFFF, 1, 0, kData)},
@@ -138,7 +184,12 @@ std::vector<Failure> failures() {
       {"Send number 2", "1203", kDdp, untagged_ulpdu(3, true, 0, 2, 0, kData)},
       {"Send number repeated", "1203", kDdp, send(), {send()}},
       {"Read Request number", "1203", kDdp, with_byte(read_request(), 13, 2)},
-      // Sends.
+  };
+}
+
+Failures of_sends() {
+  const Bytes invalidating = untagged_ulpdu(4, true, 0, 1, 0, kData, 0x77);
+  return {
       {"Send: none posted", "1202", kDdp, send(), {}, send_is(Verdict::kNoBuffer)},
       {"Send: too long", "1205", kDdp, send(), {}, send_is(Verdict::kTooLong)},
       {"Immediate: none posted",
@@ -155,14 +206,22 @@ std::vector<Failure> failures() {
        invalidate_is(Verdict::kNotThisStream)},
       {"invalidate: not allowed", "0209", kDdp, invalidating, {}, invalidate_is(Verdict::kAccess)},
       {"invalidate: unknown", "0209", kDdp, invalidating, {}, invalidate_is(Verdict::kInvalidStag)},
-      // RDMA Writes.
+  };
+}
+
+Failures of_writes() {
+  return {
       {"Write: STag", "1100", kDdp, write(), {}, write_is(Verdict::kInvalidStag)},
       {"Write: other zone", "1102", kDdp, write(), {}, write_is(Verdict::kNotThisStream)},
       {"Write: wrap", "1103", kDdp, write(), {}, write_is(Verdict::kToWrap)},
       {"Write: bounds", "1101", kDdp, write(), {}, write_is(Verdict::kBaseBounds)},
       {"Write: access", "1100", kDdp, write(), {}, write_is(Verdict::kAccess)},
       {"Write: local trouble", "0000", kNone, write(), {}, write_is(Verdict::kCatastrophic)},
-      // Read Requests.
+  };
+}
+
+Failures of_read_requests() {
+  return {
       {"Read: STag", "0100", kDdpAndRead, read_request(), {}, read_is(Verdict::kInvalidStag)},
       {"Read: other zone",
        "0103",
@@ -176,7 +235,11 @@ std::vector<Failure> failures() {
       {"Read: beyond IRD", "0207", kDdp, read_request(), {}, read_is(Verdict::kTooManyReads)},
       {"Read Request too long", "1205", kDdp, read_request(4)},
       {"Read Request not last", "1205", kDdp, with_byte(read_request(), 0, 0x01)},
-      // Read Responses.
+  };
+}
+
+Failures of_read_responses() {
+  return {
       {"Response: none outstanding", "0206", kDdp, response(true, 5, 100, 8)},
       {"Response: empty, none outstanding", "0206", kDdp, response(true, 5, 100, 0)},
       {"Response: STag", "1100", kDdp, response(true, 6, 100, 8), {}, reading},
@@ -206,7 +269,11 @@ std::vector<Failure> failures() {
          r.reads = {{5, 100, 8}};
          r.on_place_read = Verdict::kInvalidStag;
        }},
-      // Atomics.
+  };
+}
+
+Failures of_atomics_and_immediates() {
+  return {
       {"Atomic: unaligned", "0207", kDdp, atomic_request(0, 12)},
       {"Atomic: sub-opcode 1", "0207", kDdp, atomic_request(1)},
       {"Atomic: sub-opcode 15", "0207", kDdp, atomic_request(15)},
@@ -227,17 +294,15 @@ std::vector<Failure> failures() {
        [](Recorder& r) { r.on_atomic_response = Verdict::kNothingOutstanding; }},
       {"Immediate too long", "1205", kDdp, untagged_ulpdu(9, true, 0, 1, 0, pattern(9))},
   };
-  for (unsigned opcode = 12; opcode < 16; ++opcode) {
-    all.push_back({"unknown opcode", "0206", kNone, with_byte(send(), 1, 0x40 | opcode)});
-    all.push_back({"unknown tagged opcode", "0206", kNone, with_byte(write(), 1, 0x40 | opcode)});
-  }
-  // A length one byte below the header size of its opcode.
-  constexpr std::size_t kMin[] = {14, 46, 14, 18, 18, 18, 18, 22, 26, 26, 70, 30};
-  for (unsigned opcode = 0; opcode < 12; ++opcode) {
-    const bool tagged = opcode == 0 || opcode == 2;
-    Bytes whole = tagged ? tagged_ulpdu(opcode, true, 1, 0, pattern(80))
-                         : untagged_ulpdu(opcode, true, 0, 1, 0, pattern(80));
-    all.push_back({"one byte short of the header", "2003", kNone, cut(whole, kMin[opcode] - 1)});
+}
+
+Failures failures() {
+  Failures all;
+  for (const auto& kind : {of_framing, of_short_headers, of_versions_and_opcodes, of_continuity,
+                           of_queues_and_message_numbers, of_sends, of_writes, of_read_requests,
+                           of_read_responses, of_atomics_and_immediates}) {
+    Failures some = kind();
+    std::move(some.begin(), some.end(), std::back_inserter(all));
   }
   return all;
 }
@@ -281,25 +346,12 @@ BOOST_AUTO_TEST_CASE(each_failure_gives_its_terminate) {
 
 // With a message offset near 2^32, offset plus payload length must not wrap around.
 BOOST_AUTO_TEST_CASE(send_offset_does_not_wrap) {
-  struct Endless final : Inbound {
-    Verdict place_write(std::uint32_t, std::uint64_t, std::span<const std::byte>) override {
-      return Verdict::kOk;
-    }
+  struct Endless final : Accepting {
     Verdict place_send(const SendSegment& s) override {
       BOOST_REQUIRE_GE(s.offset, last);
       last = s.offset;
       return Verdict::kOk;
     }
-    Verdict invalidate(std::uint32_t) override { return Verdict::kOk; }
-    void send_done(const SendDone&) override {}
-    Verdict immediate(const ImmediateBytes&, bool) override { return Verdict::kOk; }
-    Verdict read_request(const ReadRequest&, std::uint32_t) override { return Verdict::kOk; }
-    bool oldest_read(ReadSink&) override { return false; }
-    Verdict place_read(std::uint32_t, std::span<const std::byte>) override { return Verdict::kOk; }
-    void read_done() override {}
-    Verdict atomic_request(const AtomicRequest&) override { return Verdict::kOk; }
-    Verdict atomic_response(const AtomicResponse&) override { return Verdict::kOk; }
-    void terminated(const Terminate&) override {}
     std::uint32_t last = 0;
   } inbound;
   Receiver receiver(false);
