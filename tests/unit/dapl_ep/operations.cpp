@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace udapl::test {
 namespace {
@@ -44,15 +46,18 @@ DAT_RETURN post_extension(const Rig& rig, DAT_HANDLE handle, int operation, ...)
   return code;
 }
 
-const std::vector<Operation>& operations() {
-  static Buffer* buffer = nullptr;
-  static DAT_RMR_HANDLE rmr = DAT_HANDLE_NULL;
-  static const auto memory = [](Rig& rig) -> Buffer& {
-    delete buffer;
-    buffer = new Buffer(rig.ia, rig.pz);
-    return *buffer;
-  };
-  static const std::vector<Operation> all = {
+// What the posts of an operation name, which must exist until the EP has completed them.
+Buffer* last_memory = nullptr;
+DAT_RMR_HANDLE last_rmr = DAT_HANDLE_NULL;
+
+Buffer& memory(Rig& rig) {
+  delete last_memory;
+  last_memory = new Buffer(rig.ia, rig.pz);
+  return *last_memory;
+}
+
+std::vector<Operation> posts() {
+  return {
       {"post_recv",  // a TENTATIVE EP has no PZ yet
        {'Y', 'Y', 'Y', 'N', 'Y', 'Y', 'Y', 'Y', 'F'},
        [](Rig& rig, const Side& side) { return rig.post_recv(side.ep, memory(rig), 7); }},
@@ -67,39 +72,44 @@ const std::vector<Operation>& operations() {
       {"post_rdma_write", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET segment = memory(rig).local(8);
-         const DAT_RMR_TRIPLET remote = buffer->remote(8);
+         const DAT_RMR_TRIPLET remote = last_memory->remote(8);
          return rig.ia->ep_post_rdma_write_func(side.ep, 1, &segment, cookie_of(7), &remote,
                                                 kDefault);
        }},
       {"post_rdma_read", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET segment = memory(rig).local(8);
-         const DAT_RMR_TRIPLET remote = buffer->remote(8);
+         const DAT_RMR_TRIPLET remote = last_memory->remote(8);
          return rig.ia->ep_post_rdma_read_func(side.ep, 1, &segment, cookie_of(7), &remote,
                                                kDefault);
        }},
       {"post_rdma_read_to_rmr", kRequest,
        [](Rig& rig, const Side& side) {
          const DAT_RMR_TRIPLET local = memory(rig).remote(8);
-         const DAT_RMR_TRIPLET remote = buffer->remote(8);
+         const DAT_RMR_TRIPLET remote = last_memory->remote(8);
          return rig.ia->ep_post_rdma_read_to_rmr_func(side.ep, &local, cookie_of(7), &remote,
                                                       kDefault);
        }},
       {"rmr_bind", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET range = memory(rig).local(8);
-         REQUIRE_OK(rig.ia->rmr_create_func(rig.pz, &rmr));
+         REQUIRE_OK(rig.ia->rmr_create_func(rig.pz, &last_rmr));
          DAT_RMR_CONTEXT context = 0;
-         return rig.ia->rmr_bind_func(rmr, buffer->lmr, &range, DAT_MEM_PRIV_ALL_FLAG,
+         return rig.ia->rmr_bind_func(last_rmr, last_memory->lmr, &range, DAT_MEM_PRIV_ALL_FLAG,
                                       DAT_VA_TYPE_VA, side.ep, cookie_of(7), kDefault, &context);
        }},
       {"fetch_and_add", kRequest,
        [](Rig& rig, const Side& side) {
          DAT_LMR_TRIPLET segment = memory(rig).local(8);
-         DAT_RMR_TRIPLET remote = buffer->remote(8);
+         DAT_RMR_TRIPLET remote = last_memory->remote(8);
          return post_extension(rig, side.ep, DAT_IB_FETCH_AND_ADD_OP, DAT_UINT64{1}, &segment,
                                cookie_of(7), &remote, kDefault);
        }},
+  };
+}
+
+std::vector<Operation> connecting() {
+  return {
       {"connect",
        {'Y', 'N', 'N', 'N', 'N', 'N', 'N', 'N', 'N'},
        [](Rig& rig, const Side& side) { return rig.connect(side.ep); }},
@@ -138,6 +148,11 @@ const std::vector<Operation>& operations() {
       {"reset",
        {'0', 'N', 'N', 'N', 'N', 'N', 'N', 'N', 'Y'},
        [](Rig& rig, const Side& side) { return rig.ia->ep_reset_func(side.ep); }},
+  };
+}
+
+std::vector<Operation> modifying() {
+  return {
       {"modify the PZ",
        {'Y', 'N', 'N', 'Y', 'N', 'N', 'N', 'N', 'N'},
        [](Rig& rig, const Side& side) {
@@ -159,6 +174,11 @@ const std::vector<Operation>& operations() {
          param.ep_attr.max_recv_iov = 1;
          return modify(rig, side.ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_IOV, param);
        }},
+  };
+}
+
+std::vector<Operation> watermarks_and_queries() {
+  return {
       {"set_watermark",
        {'Y', 'Y', 'Y', 'Y', 'Y', 'Y', 'Y', 'Y', 'Y'},
        [](Rig& rig, const Side& side) {
@@ -176,10 +196,19 @@ const std::vector<Operation>& operations() {
          DAT_EP_PARAM param{};
          return rig.ia->ep_query_func(side.ep, DAT_EP_FIELD_ALL, &param);
        }},
-      {"free",  // last, because it destroys the EP
-       {'Y', 'N', 'N', 'N', 'Y', 'Y', 'Y', 'Y', 'Y'},
-       [](Rig& rig, const Side& side) { return rig.ia->ep_free_func(side.ep); }},
   };
+}
+
+const std::vector<Operation>& operations() {
+  static const std::vector<Operation> all = [] {
+    std::vector<Operation> made;
+    for (const auto& kind : {posts, connecting, modifying, watermarks_and_queries})
+      for (Operation& operation : kind()) made.push_back(std::move(operation));
+    made.push_back({"free",  // last, because it destroys the EP
+                    {'Y', 'N', 'N', 'N', 'Y', 'Y', 'Y', 'Y', 'Y'},
+                    [](Rig& rig, const Side& side) { return rig.ia->ep_free_func(side.ep); }});
+    return made;
+  }();
   return all;
 }
 
