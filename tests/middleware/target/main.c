@@ -54,10 +54,8 @@ void attributes(DAT_EP_ATTR* attr, const DAT_IA_ATTR* of_ia) {
   attr->srq_soft_hw = DAT_HW_DEFAULT;
 }
 
-int main(int argc, char** argv) {
-  int option, status, failed = 0;
-  pthread_t threads[SESSIONS + 1];
-  pid_t processes[SESSIONS + 1];
+static void read_options(int argc, char** argv) {
+  int option;
   while ((option = getopt(argc, argv, "D:Tc:s:n:mtw:")) != -1) {
     switch (option) {
       case 'D':
@@ -88,12 +86,19 @@ int main(int argc, char** argv) {
         fprintf(stderr,
                 "usage: mw_target [-D ia] [-T] [-c initiators] [-s sessions] [-n commands] [-m] "
                 "[-t] [-w seconds]\n");
-        return 2;
+        exit(2);
     }
   }
   if (options.initiators > SESSIONS) {
     options.initiators = SESSIONS;
   }
+}
+
+int main(int argc, char** argv) {
+  int status, failed = 0;
+  pthread_t threads[SESSIONS + 1];
+  pid_t processes[SESSIONS + 1];
+  read_options(argc, argv);
   common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   alarm((unsigned)limit);
   for (int i = 0; i <= options.initiators; ++i) {
