@@ -67,13 +67,7 @@ BOOST_AUTO_TEST_CASE(ext_atomics_of_two_connections) {
   End acceptor;
   second.create(pair.ia, pair.pz, nullptr);
   acceptor.create(pair.ia, pair.pz, nullptr);
-  REQUIRE_OK(dat_ep_connect(second.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
-                            nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-  const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-  REQUIRE_OK(
-      dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, acceptor.ep, 0, nullptr));
-  expect_event(second.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-  expect_event(acceptor.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  pair.connect(second, acceptor);
   Buffer other(pair.ia, pair.pz, 8);
   DAT_LMR_TRIPLET segment = other.local(8);
   DAT_RMR_TRIPLET remote = fixture.there.remote(8);

@@ -348,6 +348,15 @@ void Pair::connect(std::string_view private_data, std::string_view accept_data) 
   expect_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
+void Pair::connect(const End& from, const End& to) {
+  REQUIRE_OK(dat_ep_connect(from.ep, ia.attr.ia_address_ptr, conn_qual, kPatience, 0, nullptr,
+                            DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+  const DAT_EVENT request = expect_event(cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+  REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, to.ep, 0, nullptr));
+  expect_event(from.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  expect_event(to.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
 void Pair::disconnect(DAT_CLOSE_FLAGS flags) {
   REQUIRE_OK(dat_ep_disconnect(active.ep, flags));
   expect_event(active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);

@@ -82,6 +82,8 @@ struct Pair {
 
   // Connects active to passive. Both are CONNECTED on return.
   void connect(std::string_view private_data = {}, std::string_view accept_data = {});
+  // Connects two other EPs through the service point; `to` may be of another IA than `from`.
+  void connect(const End& from, const End& to);
   // Starts the connect and returns the CR that arrives.
   DAT_CR_HANDLE connect_and_take_cr(DAT_TIMEOUT timeout = kPatience,
                                     std::string_view private_data = {});

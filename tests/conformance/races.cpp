@@ -281,13 +281,7 @@ BOOST_AUTO_TEST_CASE(race_close_against_the_peers_posts) {
     Buffer source(here.ia, here.pz, 4096);
     End end;
     end.create(there, pz, nullptr);
-    REQUIRE_OK(dat_ep_connect(end.ep, here.ia.attr.ia_address_ptr, here.conn_qual, kPatience, 0,
-                              nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-    const DAT_EVENT request = expect_event(here.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-    REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, here.passive.ep, 0,
-                             nullptr));
-    expect_event(here.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-    expect_event(end.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    here.connect(end, here.passive);
     const DAT_RMR_TRIPLET remote = target.remote(4096);
     std::atomic<int> completed{0};
     Crowd crowd({[&] {

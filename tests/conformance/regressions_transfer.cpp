@@ -169,13 +169,7 @@ BOOST_AUTO_TEST_CASE(ofa_2_1_04_srq_cookies) {
     active[i].create(pair.ia, pair.pz, nullptr);
     const DAT_EP_ATTR ep_attr = default_ep_attr(pair.ia);
     passive[i].create(pair.ia, pair.pz, &ep_attr, srq);
-    REQUIRE_OK(dat_ep_connect(active[i].ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
-                              0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-    REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive[i].ep, 0,
-                             nullptr));
-    expect_event(active[i].connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-    expect_event(passive[i].connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    pair.connect(active[i], passive[i]);
   }
   const auto post = [&](std::size_t slot) {
     DAT_LMR_TRIPLET segment = in.local(kSize, slot * kSize);

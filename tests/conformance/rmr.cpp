@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(rmr_scope_ep) {
   End passive;
   active.create(fixture.pair.ia, fixture.pair.pz, nullptr);
   passive.create(fixture.pair.ia, fixture.pair.pz, nullptr);
-  fixture.connect(active, passive);
+  fixture.pair.connect(active, passive);
   REQUIRE_OK(active.post_read(fixture.here, fixture.window(kSize), 3));
   expect_dto(active.request_evd, DAT_DTO_ERR_REMOTE_ACCESS, 3);
   expect_connection_end(active.connect_evd);

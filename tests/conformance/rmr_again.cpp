@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(rmr_ep_rebind_elsewhere) {
   End passive;
   active.create(fixture.pair.ia, fixture.pair.pz, nullptr);
   passive.create(fixture.pair.ia, fixture.pair.pz, nullptr);
-  fixture.connect(active, passive);
+  fixture.pair.connect(active, passive);
   for (std::uint64_t i = 0; i < 2; ++i) {
     REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, i));
     fixture.expect_bound(i);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(rmr_flushed_unbind) {
     End passive;
     active.create(fixture.pair.ia, fixture.pair.pz, nullptr);
     passive.create(fixture.pair.ia, fixture.pair.pz, nullptr);
-    fixture.connect(active, passive);
+    fixture.pair.connect(active, passive);
     REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, 1));
     fixture.expect_bound(1);
     const DAT_RMR_TRIPLET window = fixture.window(kSize);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(rmr_waiting_unbind) {
   End passive;
   active.create(fixture.pair.ia, fixture.pair.pz, nullptr);
   passive.create(fixture.pair.ia, fixture.pair.pz, nullptr);
-  fixture.connect(active, passive);
+  fixture.pair.connect(active, passive);
   REQUIRE_OK(fixture.bind(fixture.target.local(), kRead, 1));
   fixture.expect_bound(1);
   const DAT_RMR_TRIPLET window = fixture.window(kSize);
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(rmr_flushed_rebinds_fit) {
   attr.max_request_dtos = kCount;
   REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, passive.recv_evd, passive.request_evd,
                            passive.connect_evd, &attr, passive.ep.out()));
-  fixture.connect(active, passive);
+  fixture.pair.connect(active, passive);
   std::vector<Rmr> rmrs(kCount);
   const auto bind_all = [&](DAT_DTO_COMPLETION_STATUS status) {
     DAT_LMR_TRIPLET range = fixture.target.local();

@@ -38,16 +38,6 @@ struct RmrFixture {
     triplet.rmr_context = context;
     return triplet;
   }
-  // Connects two more EPs, `passive` through the pair's service point.
-  void connect(const End& active, const End& passive) {
-    REQUIRE_OK(dat_ep_connect(active.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
-                              nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-    REQUIRE_OK(
-        dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive.ep, 0, nullptr));
-    expect_event(active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-    expect_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-  }
   void expect_read_refused(const DAT_RMR_TRIPLET& from) {
     REQUIRE_OK(pair.active.post_read(here, from, 99));
     expect_dto(pair.active.request_evd, DAT_DTO_ERR_REMOTE_ACCESS, 99);

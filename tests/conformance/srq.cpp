@@ -36,15 +36,7 @@ struct Fixture {
     active[1].create(pair.ia, pair.pz, nullptr);
   }
 
-  void connect(int i) {
-    REQUIRE_OK(dat_ep_connect(active[i].ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
-                              0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-    REQUIRE_OK(dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive[i].ep, 0,
-                             nullptr));
-    expect_event(active[i].connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-    expect_event(passive[i].connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-  }
+  void connect(int i) { pair.connect(active[i], passive[i]); }
   DAT_RETURN post(std::uint64_t value) {
     DAT_LMR_TRIPLET segment = buffer.local();
     return dat_srq_post_recv(srq, 1, &segment, cookie(value));

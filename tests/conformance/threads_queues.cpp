@@ -266,13 +266,7 @@ BOOST_AUTO_TEST_CASE(thr_receives_posted_apart) {
   End passive;
   active.create(pair.ia, pair.pz, &attr);
   passive.create(pair.ia, pair.pz, &attr);
-  REQUIRE_OK(dat_ep_connect(active.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
-                            nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-  const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-  REQUIRE_OK(
-      dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive.ep, 0, nullptr));
-  expect_event(active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-  expect_event(passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  pair.connect(active, passive);
   Buffer out(pair.ia, pair.pz, kSize);
   Buffer in(pair.ia, pair.pz, kSize);
   Seen received(1, kEach, true);
@@ -320,20 +314,13 @@ BOOST_AUTO_TEST_CASE(thr_srq_buffers_posted_apart) {
   DAT_EP_ATTR attr = default_ep_attr(pair.ia);
   attr.max_request_dtos = kSlots;
   End active[kEps];
-  Evd connect_evds[kEps];
-  Ep passive[kEps];
+  End passive[kEps];
   for (std::size_t i = 0; i < kEps; ++i) {
     active[i].create(pair.ia, pair.pz, &attr);
-    connect_evds[i] = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
-    REQUIRE_OK(dat_ep_create_with_srq(pair.ia, pair.pz, shared, shared, connect_evds[i], srq, &attr,
-                                      passive[i].out()));
-    REQUIRE_OK(dat_ep_connect(active[i].ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience,
-                              0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-    REQUIRE_OK(
-        dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive[i], 0, nullptr));
-    expect_event(active[i].connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-    expect_event(connect_evds[i], DAT_CONNECTION_EVENT_ESTABLISHED);
+    passive[i].connect_evd = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
+    REQUIRE_OK(dat_ep_create_with_srq(pair.ia, pair.pz, shared, shared, passive[i].connect_evd, srq,
+                                      &attr, passive[i].ep.out()));
+    pair.connect(active[i], passive[i]);
   }
   Buffer out(pair.ia, pair.pz, kSize);
   Buffer in(pair.ia, pair.pz, kSize);
@@ -369,7 +356,7 @@ BOOST_AUTO_TEST_CASE(thr_srq_buffers_posted_apart) {
     BOOST_CHECK(requests_idle(active[i].ep));
   }
   for (std::size_t i = 0; i < kEps; ++i) {
-    REQUIRE_OK(dat_ep_free(passive[i].release()));
+    REQUIRE_OK(dat_ep_free(passive[i].ep.release()));
     DAT_EVENT event;
     while (dat_evd_dequeue(shared, &event) == DAT_SUCCESS) {
     }
