@@ -69,7 +69,7 @@ void add_ia_calls(std::vector<Call>& calls) {
 }
 
 // Calls with handles as arguments of dat_*_create.
-void add_create_calls(std::vector<Call>& calls) {
+void add_ep_and_evd_creates(std::vector<Call>& calls) {
   const auto ep_create = [](World& w, DAT_HANDLE pz, DAT_HANDLE recv, DAT_HANDLE request,
                             DAT_HANDLE connect) {
     return dat_ep_create(w.pair.ia, pz, recv, request, connect, nullptr, &w.out);
@@ -106,6 +106,9 @@ void add_create_calls(std::vector<Call>& calls) {
                      return dat_ep_create_with_srq(w.pair.ia, w.pair.pz, e.recv_evd, e.request_evd,
                                                    e.connect_evd, h, &attr, &w.out);
                    }});
+}
+
+void add_memory_creates(std::vector<Call>& calls) {
   calls.push_back({"dat_lmr_create, PZ", {kPz}, [](World& w, DAT_HANDLE h) {
                      DAT_REGION_DESCRIPTION region{};
                      region.for_va = w.objects.buffer.bytes.data();
@@ -129,6 +132,9 @@ void add_create_calls(std::vector<Call>& calls) {
   calls.push_back({"dat_rmr_create_for_ep", {kPz}, [](World& w, DAT_HANDLE h) {
                      return dat_rmr_create_for_ep(h, &w.out);
                    }});
+}
+
+void add_service_point_creates(std::vector<Call>& calls) {
   calls.push_back({"dat_psp_create, EVD", {kEvd}, [](World& w, DAT_HANDLE h) {
                      return dat_psp_create(w.pair.ia, fresh_conn_qual(), h, DAT_PSP_CONSUMER_FLAG,
                                            &w.out);
@@ -348,7 +354,9 @@ void add_other_calls(std::vector<Call>& calls) {
 std::vector<Call> all_calls() {
   std::vector<Call> calls;
   add_ia_calls(calls);
-  add_create_calls(calls);
+  add_ep_and_evd_creates(calls);
+  add_memory_creates(calls);
+  add_service_point_creates(calls);
   add_event_calls(calls);
   add_ep_calls(calls);
   add_post_calls(calls);

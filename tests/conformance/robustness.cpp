@@ -104,66 +104,58 @@ BOOST_AUTO_TEST_CASE(rob_fuzz_handles_numbers) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(rob_invalid_enum_values) {
-  Pair pair;
-  Buffer buffer(pair.ia, pair.pz, 6 * 64);  // transfers do not overlap
-  DAT_HANDLE out = DAT_HANDLE_NULL;
-  DAT_LMR_TRIPLET segments[4];
+// Unknown flag bits of posts are ignored; known ones take effect.
+void post_with_flags(const Pair& pair, const Buffer& buffer, unsigned value) {
+  const auto flags = not_an_enumerator<DAT_COMPLETION_FLAGS>(value & 0xfffffff0U);
+  DAT_LMR_TRIPLET segments[4];  // transfers do not overlap
   for (std::size_t i = 0; i < 4; ++i) segments[i] = buffer.local(64, i * 64);
   const DAT_RMR_TRIPLET read_from = buffer.remote(64, 256), write_to = buffer.remote(64, 320);
-  pair.connect();
   const DAT_EP_HANDLE ep = pair.active.ep;
-  for (const unsigned value : {0x40U, 0x80U, 0x12345600U, 0x80000000U, 0xFFFFFFFFU}) {
-    BOOST_TEST_CONTEXT("value 0x" << std::hex << value) {
-      CHECK_TYPE(dat_ia_close(pair.ia, not_an_enumerator<DAT_CLOSE_FLAGS>(value)),
-                 DAT_INVALID_PARAMETER);
-      // Unknown flag bits of posts are ignored; known ones take effect.
-      const auto flags = not_an_enumerator<DAT_COMPLETION_FLAGS>(value & 0xfffffff0U);
-      REQUIRE_OK(dat_ep_post_recv(pair.passive.ep, 1, &segments[0], cookie(1), flags));
-      REQUIRE_OK(dat_ep_post_send(ep, 1, &segments[1], cookie(2), flags));
-      REQUIRE_OK(dat_ep_post_rdma_read(ep, 1, &segments[2], cookie(3), &read_from, flags));
-      REQUIRE_OK(dat_ep_post_rdma_write(ep, 1, &segments[3], cookie(4), &write_to, flags));
-      expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
-      for (const std::uint64_t posted : {2, 3, 4})
-        expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, posted);
-      CHECK_TYPE(dat_psp_create(pair.ia, fresh_conn_qual(), pair.cr_evd,
-                                not_an_enumerator<DAT_PSP_FLAGS>(value), &out),
-                 DAT_INVALID_PARAMETER);
-      DAT_REGION_DESCRIPTION region{};
-      region.for_va = buffer.bytes.data();
-      const auto lmr_create = [&](DAT_MEM_TYPE type, DAT_MEM_PRIV_FLAGS privileges,
-                                  DAT_VA_TYPE va_type) {
-        return dat_lmr_create(pair.ia, type, region, 64, pair.pz, privileges, va_type, &out,
-                              nullptr, nullptr, nullptr, nullptr);
-      };
-      CHECK_TYPE(
-          lmr_create(not_an_enumerator<DAT_MEM_TYPE>(value), DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA),
-          DAT_INVALID_PARAMETER);
-      REQUIRE_OK(lmr_create(DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG,
-                            not_an_enumerator<DAT_VA_TYPE>(value)));
-      REQUIRE_OK(dat_lmr_free(out));
-      REQUIRE_OK(lmr_create(DAT_MEM_TYPE_VIRTUAL,
-                            not_an_enumerator<DAT_MEM_PRIV_FLAGS>(value | DAT_MEM_PRIV_ALL_FLAG),
-                            DAT_VA_TYPE_VA));
-      REQUIRE_OK(dat_lmr_free(out));
-      REQUIRE_OK(dat_evd_create(pair.ia, 8, DAT_HANDLE_NULL,
-                                not_an_enumerator<DAT_EVD_FLAGS>(value & ~0x1f0U), &out));
-      REQUIRE_OK(dat_evd_free(out));
-      End idle;
-      idle.create(pair.ia, pair.pz, nullptr);
-      const auto connect = [&](DAT_QOS qos, DAT_CONNECT_FLAGS how) {
-        return dat_ep_connect(idle.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
-                              nullptr, qos, how);
-      };
-      CHECK_TYPE_OR(connect(not_an_enumerator<DAT_QOS>(value), DAT_CONNECT_DEFAULT_FLAG),
-                    DAT_INVALID_PARAMETER, DAT_MODEL_NOT_SUPPORTED);
-      CHECK_TYPE(connect(DAT_QOS_BEST_EFFORT, not_an_enumerator<DAT_CONNECT_FLAGS>(value)),
-                 DAT_INVALID_PARAMETER);
-      BOOST_CHECK_EQUAL(ep_state(idle.ep), DAT_EP_STATE_UNCONNECTED);
-    }
-  }
-  BOOST_CHECK_EQUAL(ep_state(ep), DAT_EP_STATE_CONNECTED);
-  // Masks with bits that belong to no field.
+  REQUIRE_OK(dat_ep_post_recv(pair.passive.ep, 1, &segments[0], cookie(1), flags));
+  REQUIRE_OK(dat_ep_post_send(ep, 1, &segments[1], cookie(2), flags));
+  REQUIRE_OK(dat_ep_post_rdma_read(ep, 1, &segments[2], cookie(3), &read_from, flags));
+  REQUIRE_OK(dat_ep_post_rdma_write(ep, 1, &segments[3], cookie(4), &write_to, flags));
+  expect_dto(pair.passive.recv_evd, DAT_DTO_SUCCESS, 1);
+  for (const std::uint64_t posted : {2, 3, 4})
+    expect_dto(pair.active.request_evd, DAT_DTO_SUCCESS, posted);
+}
+
+// A memory type must be one of the enumerators; unknown privileges and address types are ignored.
+void create_lmrs(const Pair& pair, Buffer& buffer, unsigned value) {
+  DAT_HANDLE out = DAT_HANDLE_NULL;
+  DAT_REGION_DESCRIPTION region{};
+  region.for_va = buffer.bytes.data();
+  const auto create = [&](DAT_MEM_TYPE type, DAT_MEM_PRIV_FLAGS privileges, DAT_VA_TYPE va_type) {
+    return dat_lmr_create(pair.ia, type, region, 64, pair.pz, privileges, va_type, &out, nullptr,
+                          nullptr, nullptr, nullptr);
+  };
+  CHECK_TYPE(create(not_an_enumerator<DAT_MEM_TYPE>(value), DAT_MEM_PRIV_ALL_FLAG, DAT_VA_TYPE_VA),
+             DAT_INVALID_PARAMETER);
+  REQUIRE_OK(
+      create(DAT_MEM_TYPE_VIRTUAL, DAT_MEM_PRIV_ALL_FLAG, not_an_enumerator<DAT_VA_TYPE>(value)));
+  REQUIRE_OK(dat_lmr_free(out));
+  REQUIRE_OK(create(DAT_MEM_TYPE_VIRTUAL,
+                    not_an_enumerator<DAT_MEM_PRIV_FLAGS>(value | DAT_MEM_PRIV_ALL_FLAG),
+                    DAT_VA_TYPE_VA));
+  REQUIRE_OK(dat_lmr_free(out));
+}
+
+void connect_with(const Pair& pair, unsigned value) {
+  End idle;
+  idle.create(pair.ia, pair.pz, nullptr);
+  const auto connect = [&](DAT_QOS qos, DAT_CONNECT_FLAGS how) {
+    return dat_ep_connect(idle.ep, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
+                          nullptr, qos, how);
+  };
+  CHECK_TYPE_OR(connect(not_an_enumerator<DAT_QOS>(value), DAT_CONNECT_DEFAULT_FLAG),
+                DAT_INVALID_PARAMETER, DAT_MODEL_NOT_SUPPORTED);
+  CHECK_TYPE(connect(DAT_QOS_BEST_EFFORT, not_an_enumerator<DAT_CONNECT_FLAGS>(value)),
+             DAT_INVALID_PARAMETER);
+  BOOST_CHECK_EQUAL(ep_state(idle.ep), DAT_EP_STATE_UNCONNECTED);
+}
+
+// Masks with bits that belong to no field.
+void query_beyond_all_fields(const Pair& pair, const Buffer& buffer) {
   const auto beyond = [](auto mask) {
     return not_an_enumerator<decltype(mask)>(static_cast<unsigned>(mask) | 0x40000000U);
   };
@@ -175,6 +167,30 @@ BOOST_AUTO_TEST_CASE(rob_invalid_enum_values) {
   REQUIRE_OK(dat_lmr_query(buffer.lmr, beyond(DAT_LMR_FIELD_ALL), &lmr_param));
   DAT_PSP_PARAM psp_param{};
   REQUIRE_OK(dat_psp_query(pair.psp, beyond(DAT_PSP_FIELD_ALL), &psp_param));
+}
+
+BOOST_AUTO_TEST_CASE(rob_invalid_enum_values) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 6 * 64);
+  DAT_HANDLE out = DAT_HANDLE_NULL;
+  pair.connect();
+  for (const unsigned value : {0x40U, 0x80U, 0x12345600U, 0x80000000U, 0xFFFFFFFFU}) {
+    BOOST_TEST_CONTEXT("value 0x" << std::hex << value) {
+      CHECK_TYPE(dat_ia_close(pair.ia, not_an_enumerator<DAT_CLOSE_FLAGS>(value)),
+                 DAT_INVALID_PARAMETER);
+      post_with_flags(pair, buffer, value);
+      CHECK_TYPE(dat_psp_create(pair.ia, fresh_conn_qual(), pair.cr_evd,
+                                not_an_enumerator<DAT_PSP_FLAGS>(value), &out),
+                 DAT_INVALID_PARAMETER);
+      create_lmrs(pair, buffer, value);
+      REQUIRE_OK(dat_evd_create(pair.ia, 8, DAT_HANDLE_NULL,
+                                not_an_enumerator<DAT_EVD_FLAGS>(value & ~0x1f0U), &out));
+      REQUIRE_OK(dat_evd_free(out));
+      connect_with(pair, value);
+    }
+  }
+  BOOST_CHECK_EQUAL(ep_state(pair.active.ep), DAT_EP_STATE_CONNECTED);
+  query_beyond_all_fields(pair, buffer);
 }
 
 // Every descriptor that the provider opens must be closed in programs that the application
@@ -206,91 +222,93 @@ BOOST_AUTO_TEST_CASE(rob_fork_exec) {
   if (fd >= 0) BOOST_CHECK_GE(opened, 1);
 }
 
+// All functions of the API, including those of 2.0 that other libraries lack.
+constexpr const char* kFunctions[] = {"dat_cno_create",
+                                      "dat_cno_fd_create",
+                                      "dat_cno_free",
+                                      "dat_cno_modify_agent",
+                                      "dat_cno_query",
+                                      "dat_cno_trigger",
+                                      "dat_cno_wait",
+                                      "dat_cr_accept",
+                                      "dat_cr_handoff",
+                                      "dat_cr_query",
+                                      "dat_cr_reject",
+                                      "dat_csp_create",
+                                      "dat_csp_free",
+                                      "dat_csp_query",
+                                      "dat_ep_common_connect",
+                                      "dat_ep_connect",
+                                      "dat_ep_create",
+                                      "dat_ep_create_with_srq",
+                                      "dat_ep_disconnect",
+                                      "dat_ep_dup_connect",
+                                      "dat_ep_free",
+                                      "dat_ep_get_status",
+                                      "dat_ep_modify",
+                                      "dat_ep_post_rdma_read",
+                                      "dat_ep_post_rdma_read_to_rmr",
+                                      "dat_ep_post_rdma_write",
+                                      "dat_ep_post_recv",
+                                      "dat_ep_post_send",
+                                      "dat_ep_post_send_with_invalidate",
+                                      "dat_ep_query",
+                                      "dat_ep_recv_query",
+                                      "dat_ep_reset",
+                                      "dat_ep_set_watermark",
+                                      "dat_evd_clear_unwaitable",
+                                      "dat_evd_create",
+                                      "dat_evd_dequeue",
+                                      "dat_evd_disable",
+                                      "dat_evd_enable",
+                                      "dat_evd_free",
+                                      "dat_evd_modify_cno",
+                                      "dat_evd_post_se",
+                                      "dat_evd_query",
+                                      "dat_evd_resize",
+                                      "dat_evd_set_unwaitable",
+                                      "dat_evd_wait",
+                                      "dat_extension_op",
+                                      "dat_get_consumer_context",
+                                      "dat_get_handle_type",
+                                      "dat_ia_close",
+                                      "dat_ia_openv",
+                                      "dat_ia_query",
+                                      "dat_lmr_create",
+                                      "dat_lmr_free",
+                                      "dat_lmr_query",
+                                      "dat_lmr_sync_rdma_read",
+                                      "dat_lmr_sync_rdma_write",
+                                      "dat_psp_create",
+                                      "dat_psp_create_any",
+                                      "dat_psp_free",
+                                      "dat_psp_query",
+                                      "dat_pz_create",
+                                      "dat_pz_free",
+                                      "dat_pz_query",
+                                      "dat_registry_add_provider",
+                                      "dat_registry_list_providers",
+                                      "dat_registry_providers_related",
+                                      "dat_registry_remove_provider",
+                                      "dat_rmr_bind",
+                                      "dat_rmr_create",
+                                      "dat_rmr_create_for_ep",
+                                      "dat_rmr_free",
+                                      "dat_rmr_query",
+                                      "dat_rsp_create",
+                                      "dat_rsp_free",
+                                      "dat_rsp_query",
+                                      "dat_set_consumer_context",
+                                      "dat_srq_create",
+                                      "dat_srq_free",
+                                      "dat_srq_post_recv",
+                                      "dat_srq_query",
+                                      "dat_srq_resize",
+                                      "dat_srq_set_lw",
+                                      "dat_strerror"};
+
 BOOST_AUTO_TEST_CASE(rob_stub_entries, *covers("ofa_1_stubs_exported")) {
-  // All functions of the API are exported, including those of 2.0 that other libraries lack.
-  for (const char* const name : {"dat_cno_create",
-                                 "dat_cno_fd_create",
-                                 "dat_cno_free",
-                                 "dat_cno_modify_agent",
-                                 "dat_cno_query",
-                                 "dat_cno_trigger",
-                                 "dat_cno_wait",
-                                 "dat_cr_accept",
-                                 "dat_cr_handoff",
-                                 "dat_cr_query",
-                                 "dat_cr_reject",
-                                 "dat_csp_create",
-                                 "dat_csp_free",
-                                 "dat_csp_query",
-                                 "dat_ep_common_connect",
-                                 "dat_ep_connect",
-                                 "dat_ep_create",
-                                 "dat_ep_create_with_srq",
-                                 "dat_ep_disconnect",
-                                 "dat_ep_dup_connect",
-                                 "dat_ep_free",
-                                 "dat_ep_get_status",
-                                 "dat_ep_modify",
-                                 "dat_ep_post_rdma_read",
-                                 "dat_ep_post_rdma_read_to_rmr",
-                                 "dat_ep_post_rdma_write",
-                                 "dat_ep_post_recv",
-                                 "dat_ep_post_send",
-                                 "dat_ep_post_send_with_invalidate",
-                                 "dat_ep_query",
-                                 "dat_ep_recv_query",
-                                 "dat_ep_reset",
-                                 "dat_ep_set_watermark",
-                                 "dat_evd_clear_unwaitable",
-                                 "dat_evd_create",
-                                 "dat_evd_dequeue",
-                                 "dat_evd_disable",
-                                 "dat_evd_enable",
-                                 "dat_evd_free",
-                                 "dat_evd_modify_cno",
-                                 "dat_evd_post_se",
-                                 "dat_evd_query",
-                                 "dat_evd_resize",
-                                 "dat_evd_set_unwaitable",
-                                 "dat_evd_wait",
-                                 "dat_extension_op",
-                                 "dat_get_consumer_context",
-                                 "dat_get_handle_type",
-                                 "dat_ia_close",
-                                 "dat_ia_openv",
-                                 "dat_ia_query",
-                                 "dat_lmr_create",
-                                 "dat_lmr_free",
-                                 "dat_lmr_query",
-                                 "dat_lmr_sync_rdma_read",
-                                 "dat_lmr_sync_rdma_write",
-                                 "dat_psp_create",
-                                 "dat_psp_create_any",
-                                 "dat_psp_free",
-                                 "dat_psp_query",
-                                 "dat_pz_create",
-                                 "dat_pz_free",
-                                 "dat_pz_query",
-                                 "dat_registry_add_provider",
-                                 "dat_registry_list_providers",
-                                 "dat_registry_providers_related",
-                                 "dat_registry_remove_provider",
-                                 "dat_rmr_bind",
-                                 "dat_rmr_create",
-                                 "dat_rmr_create_for_ep",
-                                 "dat_rmr_free",
-                                 "dat_rmr_query",
-                                 "dat_rsp_create",
-                                 "dat_rsp_free",
-                                 "dat_rsp_query",
-                                 "dat_set_consumer_context",
-                                 "dat_srq_create",
-                                 "dat_srq_free",
-                                 "dat_srq_post_recv",
-                                 "dat_srq_query",
-                                 "dat_srq_resize",
-                                 "dat_srq_set_lw",
-                                 "dat_strerror"})
+  for (const char* const name : kFunctions)
     BOOST_CHECK_MESSAGE(::dlsym(RTLD_DEFAULT, name) != nullptr, name << " is not exported");
 }
 

@@ -194,34 +194,38 @@ BOOST_AUTO_TEST_CASE(thr_connections_of_one_ia) {
   });
 }
 
+// Two connected EPs with the buffers of their messages.
+struct Sharing {
+  Evd connect_evd;
+  std::unique_ptr<Buffer> out;
+  std::unique_ptr<Buffer> in;
+  Ep active;
+  Ep passive;
+
+  // All completions of both EPs go to `shared`.
+  void connect(Pair& pair, DAT_EVD_HANDLE shared) {
+    connect_evd = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
+    out = std::make_unique<Buffer>(pair.ia, pair.pz, kSize);
+    in = std::make_unique<Buffer>(pair.ia, pair.pz, kSize);
+    for (Ep* const ep : {&active, &passive})
+      REQUIRE_OK(dat_ep_create(pair.ia, pair.pz, shared, shared, connect_evd, nullptr, ep->out()));
+    REQUIRE_OK(dat_ep_connect(active, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
+                              nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
+    REQUIRE_OK(
+        dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, passive, 0, nullptr));
+    for (int i = 0; i < 2; ++i) expect_event(connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+  }
+};
+
 // EPs that share their EVDs, with one thread each, and two threads that dequeue all events.
 BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
   constexpr int kEps = 4;
   constexpr std::uint64_t kEach = 300;
   Pair pair;
   const Evd shared = make_evd(pair.ia, DAT_EVD_DTO_FLAG, 256);
-  struct One {
-    Evd connect_evd;
-    std::unique_ptr<Buffer> out;
-    std::unique_ptr<Buffer> in;
-    Ep active;
-    Ep passive;
-  };
-  std::vector<One> all(kEps);
-  for (One& one : all) {
-    one.connect_evd = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
-    one.out = std::make_unique<Buffer>(pair.ia, pair.pz, kSize);
-    one.in = std::make_unique<Buffer>(pair.ia, pair.pz, kSize);
-    for (Ep* const ep : {&one.active, &one.passive})
-      REQUIRE_OK(
-          dat_ep_create(pair.ia, pair.pz, shared, shared, one.connect_evd, nullptr, ep->out()));
-    REQUIRE_OK(dat_ep_connect(one.active, pair.ia.attr.ia_address_ptr, pair.conn_qual, kPatience, 0,
-                              nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-    const DAT_EVENT request = expect_event(pair.cr_evd, DAT_CONNECTION_REQUEST_EVENT);
-    REQUIRE_OK(
-        dat_cr_accept(request.event_data.cr_arrival_event_data.cr_handle, one.passive, 0, nullptr));
-    for (int i = 0; i < 2; ++i) expect_event(one.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
-  }
+  std::vector<Sharing> all(kEps);
+  for (Sharing& one : all) one.connect(pair, shared);
   Failures failures;
   std::array<std::atomic<std::uint64_t>, kEps> received{};
   std::array<std::atomic<std::uint64_t>, kEps> sent{};
@@ -239,7 +243,7 @@ BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
         if (!failures.expect(dto.status == DAT_DTO_SUCCESS, "a DTO failed")) return;
         auto& counters = dto.operation == DAT_DTO_RECEIVE ? received : sent;
         const auto which = static_cast<std::size_t>(dto.user_cookie.as_64);
-        const One& one = all[which];
+        const Sharing& one = all[which];
         failures.expect(
             dto.ep_handle == (dto.operation == DAT_DTO_RECEIVE ? one.passive : one.active),
             "the EP of a completion");
@@ -248,7 +252,7 @@ BOOST_AUTO_TEST_CASE(thr_eps_share_evds) {
       return;
     }
     const auto index = static_cast<std::size_t>(number);
-    One& one = all[index];
+    Sharing& one = all[index];
     DAT_LMR_TRIPLET out = one.out->local();
     DAT_LMR_TRIPLET in = one.in->local();
     for (std::uint64_t i = 0; i < kEach; ++i) {

@@ -133,6 +133,19 @@ struct Link {
     return failures.ok(dat_ep_reset(active.ep), "reset of the active EP") &&
            failures.ok(dat_ep_reset(passive.ep), "reset of the passive EP");
   }
+  // After an abrupt close of the IA, which has freed all objects.
+  void release() {
+    for (End* const end : {&active, &passive}) {
+      end->ep.release();
+      end->recv_evd.release();
+      end->request_evd.release();
+      end->connect_evd.release();
+    }
+    psp.release();
+    cr_evd.release();
+    out.lmr.release();
+    in.lmr.release();
+  }
   // One message from active to passive.
   bool message(std::uint64_t value, Failures& failures) {
     DAT_EVENT event;

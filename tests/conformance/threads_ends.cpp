@@ -246,17 +246,11 @@ BOOST_AUTO_TEST_CASE(thr_end_during_posts) {
     over = true;
     writer.join();
     receiver.join();
-    for (End* const end : {&link.active, &link.passive}) end->ep.release();
-    if (!close) continue;
-    for (End* const end : {&link.active, &link.passive}) {
-      end->recv_evd.release();
-      end->request_evd.release();
-      end->connect_evd.release();
+    if (!close) {
+      for (End* const end : {&link.active, &link.passive}) end->ep.release();
+      continue;
     }
-    link.psp.release();
-    link.cr_evd.release();
-    link.out.lmr.release();
-    link.in.lmr.release();
+    link.release();
     pz.release();
   }
 }

@@ -66,19 +66,6 @@ class Interruption {
   BOOST_ERROR("the wait returns " << dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
 }
 
-void release_all(Link& link) {
-  for (End* const end : {&link.active, &link.passive}) {
-    end->ep.release();
-    end->recv_evd.release();
-    end->request_evd.release();
-    end->connect_evd.release();
-  }
-  link.psp.release();
-  link.cr_evd.release();
-  link.out.lmr.release();
-  link.in.lmr.release();
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(threads)
@@ -118,7 +105,7 @@ BOOST_AUTO_TEST_CASE(thr_wait_left_by_longjmp) {
     BOOST_REQUIRE(Link::ended(link.active, failures));
     BOOST_REQUIRE(Link::ended(link.passive, failures));
     REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
-    release_all(link);
+    link.release();
     quiet.release();
     also_quiet.release();
     pz.release();
