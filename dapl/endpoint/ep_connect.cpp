@@ -100,8 +100,8 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), how);
   if (change.verdict != EpVerdict::kProceed) {
-    // Programs whose both sides connect with the EP that accepts, as MVAPICH2, find out by trial
-    // which of the two connections comes first.
+    // In programs such as MVAPICH2 both sides connect and accept with the same EP, and find out by
+    // trial which of the two connections comes first.
     if (connection_.target()) trace::Refusal::mark_expected();
     return illegal(*this, how);
   }

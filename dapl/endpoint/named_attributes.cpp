@@ -89,8 +89,8 @@ const DAT_NAMED_ATTR* element(const DAT_NAMED_ATTR* list, DAT_COUNT i) noexcept 
   return reinterpret_cast<const DAT_NAMED_ATTR*>(reinterpret_cast<std::uintptr_t>(list) + offset);
 }
 
-// Copies the attribute: pointers that were never initialised must not be followed. False: they do
-// not lead to texts.
+// Copies the attribute. Its pointers may never have been initialised: returns false if they do not
+// point to texts.
 bool read(const DAT_NAMED_ATTR* from, Text* text) noexcept {
   DAT_NAMED_ATTR pointers;
   if (!copy_fault_safe(&pointers, from, sizeof pointers) ||

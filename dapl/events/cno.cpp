@@ -74,7 +74,7 @@ void Cno::replace(const Evd& evd) noexcept {
   if (latest_ == &evd) latest_ = nullptr;
   if (!Upcall::is_queued(*ia, this, evd)) return;
   arm_all();
-  // A dropped call was none: the agent stays installed.
+  // A call that was dropped does not count: the agent stays installed.
   if (Upcall::redirect(*ia, this, evd, find_pending()) && agent_.proxy_agent_func == nullptr)
     put_agent(called_);
 }

@@ -26,8 +26,8 @@ struct WaitVisit::Own {
   }
 
   Visits* visits = nullptr;
-  std::uint32_t inside = 0;  // none: the record is free
-  std::uint32_t ended = 0;   // how often all of them were ended
+  std::uint32_t inside = 0;  // 0: the record is free
+  std::uint32_t ended = 0;   // how often all visits of the record were ended at once
 };
 
 void WaitVisit::begin(Visits& visits) noexcept {
@@ -52,8 +52,8 @@ void WaitVisit::end() noexcept {
 
 void Visits::wake_closer() noexcept { visitor_left.signal(); }
 
-// A visitor signals after it has left: if it left after inside_ was read, the word differs from
-// `seen` by the time it is gone, or will, and the wait ends.
+// A visitor signals after it has left. So if it left after inside_ was read, the word has changed
+// since `seen` was read, or is about to change, and the wait ends.
 void Visits::wait_until_empty() noexcept {
   for (WaitVisit::Own& own : WaitVisit::Own::of_thread()) {
     if (own.visits != this || own.inside == 0) continue;

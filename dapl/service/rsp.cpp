@@ -53,7 +53,7 @@ void Rsp::resume(const OwnEp& own) noexcept {
   Ia& owner = *ia;
   phase_.store(Phase::kListening, std::memory_order_release);
   if (listens) return;
-  // The consumer may free the RSP at once: it serves as a name only.
+  // From here on the consumer may free the RSP: its address is used, and nothing in it.
   UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
   report_async(owner, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this, DAT_IA_OTHER_ERROR);
 }
@@ -66,7 +66,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     return own.status();
   }
   Arrival arrival{.request = request, .place = {}, .conn_qual = conn_qual(), .own = *own};
-  arrival.place.rsp_handle = this;  // freed when the consumer sees it: serves as a name only
+  arrival.place.rsp_handle = this;  // only a name: the RSP is about to be freed
 
   const Ending ending;  // destroyed after `last`
   close();              // the port is free before the consumer can learn of the request

@@ -20,8 +20,8 @@ ServicePoint::ServicePoint(Ia& owner, DAT_HANDLE_TYPE type, Evd& evd,
                            transport::ListenSink& sink) noexcept
     : ObjectHeader(owner.provider, type, &owner), evd_(&evd), sink_(sink) {}
 
-// As with the packaged library, the code has no class bits if not this IA uses the port, but
-// another program: those that look for a free port compare it with DAT_CONN_QUAL_IN_USE.
+// As with the packaged library, the code has no class bits if another program uses the port:
+// programs that look for a free port compare it with DAT_CONN_QUAL_IN_USE.
 Status ServicePoint::in_use(DAT_CONN_QUAL conn_qual) const noexcept {
   bool here = false;
   const auto look = [&, port = transport::port_of(conn_qual)](const ServicePoint& place) {

@@ -76,7 +76,7 @@ void fill(const transport::Attributes& from, std::vector<DAT_NAMED_ATTR>& vendor
   to->max_iov_segments_per_rdma_write = from.max_write_segments;
   to->max_rdma_read_in = from.max_rdma_read_in_total;
   to->max_rdma_read_out = from.max_rdma_read_out_total;
-  // Also if the total would not do for all EPs that may exist (docs/compatibility.md C133).
+  // Also if the total is not enough for all EPs that may exist (docs/compatibility.md C133).
   to->max_rdma_read_per_ep_in_guaranteed = DAT_TRUE;
   to->max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
   to->zb_supported = boolean(from.zero_based_va);

@@ -116,7 +116,7 @@ Status OpenIa::close(DAT_CLOSE_FLAGS flags) {
   return Status();
 }
 
-// The consumer has not created connection requests and the EPs that the provider made for them.
+// Not counted: connection requests, and the EPs that the provider made for them.
 bool OpenIa::has_consumer_objects() noexcept {
   const ScopedLock lock(lock_);
   std::size_t own = own_async_evd_ == nullptr ? 0 : 1;

@@ -18,8 +18,8 @@ bool is_providers(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
   return known_tables().has(table) && table->handle_extendedop_func != nullptr;
 }
 
-// Whether the handle, which is neither an IA's number nor the name of something to open, is no
-// object.
+// Whether the handle should be an object, since it is neither an IA's number nor the name of
+// something to open, and is none.
 bool is_no_object(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
   return (operation & DAT_OPEN_EXTENSION_BASE) == 0 && is_object_address(handle) &&
          !is_object<&DAT_PROVIDER::handle_extendedop_func>(handle);

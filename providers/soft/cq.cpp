@@ -93,7 +93,7 @@ void Cq::overflow() noexcept {
 void Cq::attach(Qp& qp, int unseen) {
   const ScopedLock qps_guard(qps_lock_);
   qps_.reserve(qps_.size() + 1);
-  // Refused if more completions wait, of QPs that have left: then there is room enough.
+  // Refused if more completions of former QPs are queued than that: then there is room enough.
   if (unseen != 0) (void)set_capacity(depth(), unseen_ + unseen);
   unseen_ += unseen;
   qps_.push_back({&qp, unseen});
@@ -104,8 +104,8 @@ void Cq::detach(Qp& qp) noexcept {
   const auto found = std::find_if(qps_.begin(), qps_.end(),
                                   [&](const Attached& attached) { return attached.qp == &qp; });
   if (found == qps_.end()) return;
-  // The capacity stays until the next QP is attached: completions of this one may still wait, and
-  // must take no room of the others'.
+  // The capacity stays until the next QP is attached: completions of this one may still be queued,
+  // and must not take room from those of others.
   unseen_ -= found->unseen;
   qps_.erase(found);
 }

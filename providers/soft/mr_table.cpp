@@ -197,7 +197,8 @@ void MrTable::remove(Keeper& keeper) noexcept {
   keepers_.erase(keepers_.iterator_to(keeper));
 }
 
-// Once each is enough: pin() fails for an entry that was withdrawn, so no keeper gets a new pin.
+// Asking each keeper once is enough: pin() fails for an entry that was withdrawn, so no keeper gets
+// a new pin.
 void MrTable::ask_keepers(const Entry& entry, MrRef ref) noexcept {
   if (entry.users.load(std::memory_order_seq_cst) == 0) return;
   const ScopedLock lock(keepers_lock_);

@@ -298,7 +298,7 @@ void Queue::end_message(std::uint64_t end) noexcept {
 void Queue::terminated(const iwarp::Terminate& reason) {
   UDAPL_TRACE(kNormal, "QP %p: the peer sent Terminate: %s", static_cast<const void*>(&shared_.qp),
               iwarp::name(reason.code));
-  requests_.collect_placed();  // those are not to blame
+  requests_.collect_placed();  // the Terminate does not refer to these
   requests_.blame(reason, current_ == Current::kRequest);
   shared_.fault.raise({BreakReason::kRemoteFault, iwarp::name(reason.code)});
 }

@@ -55,7 +55,7 @@ Verdict Responder::invalidate(std::uint32_t stag) noexcept {
   return verdict(stag, shared_.memory.invalidate(stag, shared_.pd, shared_.id));
 }
 
-// Grants the peer such accesses without our part from now on, if it is able to make them.
+// From now on the peer may make such accesses by itself, if it is able to.
 void Responder::grant_direct_access(const MrTable::Access& access) noexcept {
   DirectAccess* const direct = shared_.link->direct_access();
   if (direct == nullptr || !direct->peer_reaches()) [[likely]]

@@ -92,8 +92,8 @@ void Cq::arm_for_waiters() noexcept {
   request_notification();
 }
 
-// Says so after the arming: if the driving thread takes an event in between, the next arming is not
-// taken for one that concerns waiters alone.
+// Sets for_anyone_ after arming: if the driving thread takes an event in between, which clears it,
+// the next event is still treated as one that concerns not only waiters.
 void Cq::arm() noexcept {
   arm_for_waiters();
   if (!for_anyone_.exchange(true, std::memory_order_relaxed)) adapter_.begin_prompt();

@@ -215,8 +215,8 @@ void Window::release() noexcept {
   binding_.reset();
 }
 
-// Only with the old ibv_mw gone is it known that no peer reaches memory through the window. From
-// then on the device may give its key to another window.
+// Only once the old ibv_mw is destroyed is it certain that no peer reaches memory through the
+// window. From then on the device may give its key to another window.
 void Window::renew() noexcept {
   MemoryTable& table = adapter_.memory();
   if (mw_ != nullptr) {

@@ -234,8 +234,8 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
 
 void HalfOpen::on_timeout() noexcept { drop("no complete MPA Request in time"); }
 
-// By a reset: an end of the stream would be taken for an answer to the Request, which may be on its
-// way.
+// With a RST: the peer, whose Request may be on its way, would take an ordinary end of the stream
+// for an answer to it.
 void HalfOpen::drop(const char* why) noexcept {
   if (stream_ == nullptr) return;  // a Request that arrived a moment ago has taken it
   // While the process was stopped or busy, the Request may have arrived and not been read.

@@ -67,8 +67,9 @@ void PeerWatch::not_due() noexcept {
 }
 
 // A program that has stopped reading closes the window, and its host still answers the kernel's
-// questions, which are retransmissions or probes. The last question may be long ago when the limit
-// has passed, and the host be back since. So it has gone only if it does not answer one more.
+// questions, which are retransmissions or probes. When the limit has passed, the last question may
+// have been long ago, and the host may be back. So it is given up only if it leaves one more
+// question unanswered.
 void PeerWatch::look() noexcept {
   watches_.store(false, std::memory_order_seq_cst);  // bytes that are sent from now on are seen
   if (!has_unacknowledged() || watches_.exchange(true, std::memory_order_acq_rel)) return;
@@ -91,8 +92,8 @@ void PeerWatch::look() noexcept {
   timer_.start(now + std::min<Clock::duration>(pause, kAnswerTime));
 }
 
-// By a RST: an end of the stream would tell a peer that hears us, or does so again, that we had
-// disconnected.
+// With a RST: to a peer that can hear us again, an ordinary end of the stream would mean that we
+// have disconnected.
 void PeerWatch::give_up() noexcept {
   gave_up_.store(true, std::memory_order_relaxed);
   reset_connection(socket_);
