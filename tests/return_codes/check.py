@@ -43,7 +43,7 @@ HEAD = """# Return codes
 
 Every return code that the headers name for a function, and the test that saw the function return it. `suite/test` is one of
 `datconform` on the software provider (`datconform --ia soft --run_test=suite/test`); `(t)` with `--threadsafe`. The others are from
-[reasons.txt](../tests/return_codes/reasons.txt). `ctest -R return_codes` runs the tests named here and compares.
+[reasons.txt](../tests/return_codes/reasons.txt). `ctest --preset release -R return_codes` runs the tests named here and compares.
 
 {rows} rows: {seen} seen by `datconform`, {elsewhere} by other tests, {never} never returned by our libraries.
 
