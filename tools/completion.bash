@@ -47,7 +47,7 @@ _udapl() {
   esac
   for ((index = 1; index < COMP_CWORD; ++index)); do
     case ${COMP_WORDS[index]} in
-      list | check | generate | server | client | both) command=${COMP_WORDS[index]} ;;
+      list | paths | check | generate | server | client | both) command=${COMP_WORDS[index]} ;;
     esac
   done
   # Lines like "  -h,--help  text": the options and commands of the program or of the given command.
@@ -57,7 +57,7 @@ _udapl() {
     -*) words=$(grep -oE -- '(^|[ ,[|])--?[A-Za-z][A-Za-z_-]*' <<<"$said" | tr -d ' ,[|' | sort -u) ;;
     *)
       [ -n "$command" ] || words=$(sed -n '/^Subcommands:/,$ s/^  \([a-z]*\)  .*/\1/p' <<<"$said")
-      [ "$command" != list ] || words=$(_udapl_adapters)
+      [[ $command != list && $command != paths ]] || words=$(_udapl_adapters)
       ;;
   esac
   _udapl_offer "$words" "$word"

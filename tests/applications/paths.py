@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Which way connections within one host take where the two processes may not do everything: other users, other
 namespaces, calls that a sandbox refuses. Data arrive in each case, and the traces of both sides name the way and the
-reason. Also, what is left when processes are killed.
+reason, as does `datinfo paths` where both sides are alike. Also, what is left when processes are killed.
 
-usage: paths.py DATTX WITHOUT LIBDAPLSOFT
+usage: paths.py DATTX WITHOUT LIBDAPLSOFT DATINFO
 
 Exit status 77 if some of it is not possible here, and the rest holds.
 """
 
+import json
 import os
 import re
 import shutil
@@ -21,10 +22,12 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from ports import free_port
 
-DATTX = WITHOUT = LIBRARY = ""
+DATTX = WITHOUT = LIBRARY = DATINFO = ""
 PATIENCE_S = 90
 ROOT = os.geteuid() == 0
 
+DEVICES = {"soft": "lo 0", "tcp": "lo 0 path=tcp", "required": "lo 0 path=shm", "copied": "lo 0 direct=off",
+           "absent": "no-such-device 0"}
 NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 NO_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 PROCESSES = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -51,7 +54,7 @@ class Setup(unittest.TestCase):
         os.chmod(folder.name, 0o755)
         self.conf = os.path.join(folder.name, "dat.conf")
         with open(self.conf, "w", encoding="utf-8") as file:
-            for name, device in (("soft", "lo 0"), ("tcp", "lo 0 path=tcp")):
+            for name, device in DEVICES.items():
                 file.write(f'{name} u2.0 nonthreadsafe default {LIBRARY} dapl.2.0 "{device}" ""\n')
         self.port = str(free_port())
 
@@ -144,6 +147,66 @@ class Ways(Setup):
         self.separate("its offer is not here, or cannot be mapped", "it has not taken the offer", server=small)
 
 
+class Datinfo(Setup):
+    """What `datinfo paths` says about the adapters that open, in this order: soft, tcp, required, copied."""
+
+    TCP = ("tcp", False, "path=tcp is set")
+    SHM = ("shm", True, "")
+    COPIED = ("shm", False, "direct=off is set")
+
+    def run_datinfo(self, *words, before=()):
+        if before and not usable(*before):
+            self.skipTest("not possible here: " + " ".join(before))
+        environment = dict(os.environ, DAT_OVERRIDE=self.conf, DAPL_TRACE_LEVEL="9", DAPL_TRACE_SINK="stdout")
+        process = subprocess.run([*before, DATINFO, "paths", *words], check=False, capture_output=True, text=True,
+                                 env=environment, timeout=PATIENCE_S)
+        self.assertEqual(process.stderr, "")
+        return process.returncode, process.stdout
+
+    def says(self, *wanted, before=()):
+        status, out = self.run_datinfo("--json", before=before)
+        self.assertEqual(status, 0)
+        adapters = json.loads(out)["adapters"]
+        self.assertEqual([one["name"] for one in adapters], list(DEVICES))
+        for one, (path, direct, reason) in zip(adapters, wanted):
+            self.assertEqual((one["path"], one["direct"]), (path, direct), out)
+            self.assertRegex(one["reason"], f"^(?:{reason})$")
+        self.assertEqual(adapters[-1]["path"], "none")
+        self.assertIn("DAT_INVALID_ADDRESS", adapters[-1]["reason"])
+
+    def test_everything_is_permitted(self):
+        self.says(self.SHM, self.TCP, self.SHM, self.COPIED)
+
+    def test_table(self):
+        status, out = self.run_datinfo("tcp", "soft", "copied")
+        self.assertEqual(status, 0)
+        self.assertEqual(out, "NAME    DEVICE           PATH WITHIN THIS HOST\n"
+                              "tcp     lo 0 path=tcp    tcp: path=tcp is set\n"
+                              "soft    lo 0             shm\n"
+                              "copied  lo 0 direct=off  shm, rings only: direct=off is set\n")
+
+    def test_status(self):
+        self.assertEqual(self.run_datinfo("soft", "absent")[0], 1)
+        self.assertEqual(self.run_datinfo("nobody-has-this-name")[0], 1)
+
+    def test_no_memfd(self):
+        none = ("tcp", False, "no shared memory is available")
+        fails = ("none", False, "the processes cannot connect with each other; no shared memory is available")
+        self.says(none, self.TCP, fails, none, before=(WITHOUT, "EPERM", "memfd"))
+
+    def test_copies_are_forbidden(self):
+        for error in ("EPERM", "ENOSYS"):
+            refused = ("shm", False, rf"process_vm_readv: .*\({error}\).*")
+            self.says(refused, self.TCP, refused, self.COPIED, before=(WITHOUT, error, "copies"))
+
+    @unittest.skipUnless(ROOT, "needs root")
+    def test_another_user(self):
+        self.says(self.SHM, self.TCP, self.SHM, self.COPIED, before=NOBODY)
+
+    def test_a_container(self):
+        self.says(self.SHM, self.TCP, self.SHM, self.COPIED, before=CONTAINER)
+
+
 # In namespaces of its own, so that what other programs do is not seen.
 PRIVATE = ("unshare", "--net", "--mount", "sh", "-c", "ip link set lo up && mount -t tmpfs none /dev/shm && "
            'mount -t tmpfs none /run && exec "$@"', "sh")
@@ -215,6 +278,6 @@ class Remains(Setup):
 
 
 if __name__ == "__main__":
-    DATTX, WITHOUT, LIBRARY = sys.argv[1:]
+    DATTX, WITHOUT, LIBRARY, DATINFO = sys.argv[1:]
     result = unittest.main(argv=sys.argv[:1], verbosity=2, exit=False).result
     sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)

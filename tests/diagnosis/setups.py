@@ -404,9 +404,20 @@ def provider_that_hangs(world):
     world.conf(entry("ia", world.stub("good"), "hangs"), entry("other", world.stub("good"), "good"))
     status, out, _ = world.run(world.datinfo, "--timeout", "1")
     return ([] if status == 0 else [f"datinfo ended with {status}"]) + differences(
-        "ia\n  the provider did not finish opening it within 1000 ms\n"
+        "ia\n  the provider did not finish within 1000 ms\n"
         "  try: whether the network of the device works; --timeout waits longer\n",
         out.split("\n\n", 2)[2])
+
+
+@case
+def paths_of_other_providers(world):
+    world.conf(entry("ia", world.stub("good"), "hangs"), entry("other", world.stub("good"), "good"))
+    status, out, err = world.run(world.datinfo, "paths", "--timeout", "1")
+    return ([] if status == 0 else [f"datinfo ended with {status}: {err}"]) + differences(
+        "NAME   DEVICE  PATH WITHIN THIS HOST\n"
+        "ia     hangs   none: the provider did not finish within 1000 ms; try: whether the network of the device "
+        "works; --timeout waits longer\n"
+        "other  good    adapter: it is not the software RNIC\n", out)
 
 
 @case

@@ -17,6 +17,7 @@
 #include "generate.h"
 #include "list.h"
 #include "machine.h"
+#include "paths.h"
 
 namespace {
 
@@ -66,6 +67,15 @@ int main(int argc, char** argv) {
   add_list_options(*list, options, seconds);
   list->add_option("NAME", options.names, "Only these adapters, with their attributes");
 
+  CLI::App* ways = app.add_subcommand(
+      "paths", "Connect two processes over each adapter and report the path within this host");
+  datinfo::PathOptions path_options;
+  ways->add_option("NAME", path_options.names, "Only these adapters");
+  ways->add_flag("--json", path_options.json, "Print JSON");
+  ways->add_option("--timeout", seconds, "Seconds that one adapter may take")
+      ->capture_default_str()
+      ->check(CLI::Range(1U, 3600U));
+
   CLI::App* check = app.add_subcommand("check", "Look for mistakes in a dat.conf");
   std::optional<std::string> file;
   check->add_option("FILE", file, "The file, instead of the one in use");
@@ -86,6 +96,9 @@ int main(int argc, char** argv) {
   if (check->parsed()) {
     const datinfo::Conf conf = datinfo::read_conf(file);
     status = datinfo::print_check(conf, datinfo::check(conf, options.sysfs), options.json);
+  } else if (ways->parsed()) {
+    path_options.limit = std::chrono::seconds(seconds);
+    status = datinfo::paths(path_options);
   } else if (generate->parsed()) {
     status =
         write(datinfo::generate(datinfo::rdma_ports(options.sysfs), datinfo::netdevs()), output);
