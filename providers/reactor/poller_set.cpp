@@ -82,12 +82,19 @@ void PollerSet::forget_when_polled() noexcept {
 
 PollerSet::Awake* PollerSet::next_to_ask(std::size_t& place, std::size_t end,
                                          std::size_t quiet) noexcept {
-  for (; place < std::min(end, awake_.size()); ++place) {
-    Awake& awake = awake_[place];
-    if (quiet == kAll || quiet == place || awake.misses + 1 >= rest_after_ || !awake.sign->quiet())
-      return &awake;
-    ++awake.misses;
+  // Short: a turn does this for many pollers.
+  Awake* const first = awake_.data();
+  Awake* const last = first + std::min(end, awake_.size());
+  const Awake* const called = quiet < awake_.size() ? first + quiet : nullptr;
+  for (Awake* awake = first + place; awake < last; ++awake) {
+    if (!awake->sign->quiet() || awake->misses + 1 >= rest_after_ || awake == called ||
+        quiet == kAll) {
+      place = static_cast<std::size_t>(awake - first);
+      return awake;
+    }
+    ++awake->misses;
   }
+  place = std::max(place, static_cast<std::size_t>(last - first));
   return nullptr;
 }
 
@@ -95,6 +102,7 @@ bool PollerSet::asked(std::size_t place, std::uint32_t slot, bool found) noexcep
   if (place >= awake_.size() || awake_[place].slot != slot) return false;
   Awake& awake = awake_[place];
   awake.misses = found ? 0 : awake.misses + 1;
+  if (found) note_served(place);
   return awake.misses >= rest_after_;
 }
 

@@ -92,13 +92,7 @@ class PollerSet {
   std::size_t serve(Awake& awake) noexcept {
     const auto place = static_cast<std::size_t>(&awake - awake_.data());
     awake.misses = 0;
-    if (served_ < awake_.size()) {
-      std::uint32_t& follower = awake_[served_].follower;
-      trust_ = follower == place ? std::min(trust_ + 1, tuning::kTrusted) : 0;
-      follower = static_cast<std::uint32_t>(place);
-    }
-    expectant_ = trust_;
-    served_ = place;
+    note_served(place);
     return place;
   }
 
@@ -111,6 +105,15 @@ class PollerSet {
     bool when_polled = false;  // in when_polled_
   };
 
+  void note_served(std::size_t place) noexcept {
+    if (served_ < awake_.size()) {
+      std::uint32_t& follower = awake_[served_].follower;
+      trust_ = follower == place ? std::min(trust_ + 1, tuning::kTrusted) : 0;
+      follower = static_cast<std::uint32_t>(place);
+    }
+    expectant_ = trust_;
+    served_ = place;
+  }
   // Returns the first of `most` behind `place` whose sign is not quiet, or null.
   Awake* next_with_input(std::size_t& place, std::size_t most) noexcept {
     for (; most != 0; --most) {

@@ -43,6 +43,18 @@ struct Pollers {
     return 0;
   }
 
+  // A turn, which asks those whose signs have changed. Returns the slot of the last one.
+  std::uint32_t turn() {
+    std::uint32_t slot = UINT32_MAX;
+    std::size_t place = 0;
+    for (; const auto* awake = set.next_to_ask(place, PollerSet::kAll, PollerSet::kNone); ++place) {
+      slot = awake->slot;
+      signs[slot]->seen(words[slot]);
+      BOOST_TEST(!set.asked(place, slot, true));
+    }
+    return slot;
+  }
+
   PollerCounts counts;
   PollerSet set{counts};
   std::deque<std::atomic<std::uint64_t>> words;
@@ -265,6 +277,26 @@ BOOST_AUTO_TEST_CASE(message_of_many_in_turn_costs_one_glance) {
       const int glances = pollers.serve(slot);
       BOOST_REQUIRE(slot == next);
       if (i > count) BOOST_REQUIRE(glances == 1);  // the order is known
+    }
+  }
+}
+
+// A turn that comes between two glances may serve a message as well. The guess goes on from there.
+BOOST_AUTO_TEST_CASE(message_that_a_turn_has_served_does_not_spoil_the_guess) {
+  constexpr std::size_t kTurnEvery = 9;
+  for (const std::size_t count : {std::size_t{64}, std::size_t{1000}}) {
+    Pollers pollers(count);
+    std::uint32_t slot = 0;
+    for (std::size_t i = 0; i != 4 * count; ++i) {
+      const std::size_t next = i % count;
+      pollers.put(next);
+      if (i % kTurnEvery == 0) {
+        BOOST_REQUIRE(pollers.turn() == next);
+        continue;
+      }
+      const int glances = pollers.serve(slot);
+      BOOST_REQUIRE(slot == next);
+      if (i > 2 * count) BOOST_REQUIRE(glances == 1);
     }
   }
 }
