@@ -4,11 +4,11 @@
  * back. It writes a line for each event and executes commands from its standard input, so that a
  * test sees what the application of a real server would see. Single-threaded.
  *
- *   victim --ia NAME --port PORT [--qlen N] [--srq N] [--keep | --reject]
+ *   victim --ia NAME --port PORT [--qlen N] [--dto-qlen N] [--srq N] [--keep | --reject]
  *
- * --qlen: length of the common EVD for requests and connection events. --srq: all endpoints share N
- * receives. --keep: requests of strangers stay undecided; --reject: they are rejected. A request
- * with the bystander's private data is always accepted.
+ * --qlen: length of the common EVD for requests and connection events; --dto-qlen: of that for
+ * completions. --srq: all endpoints share N receives. --keep: requests of strangers stay undecided;
+ * --reject: they are rejected. A request with the bystander's private data is always accepted.
  *
  * Commands: read EP STAG OFFSET LENGTH | watermark EP SOFT HARD | watermarks SOFT HARD |
  * accept | reject (the kept requests) | busy (dequeue no events) | serve | end EP | quit
@@ -236,7 +236,7 @@ static int obey_commands(void) {
   return 1;
 }
 
-static void open_all(char* ia_name, DAT_CONN_QUAL port, int qlen, int srq_size) {
+static void open_all(char* ia_name, DAT_CONN_QUAL port, int qlen, int dto_qlen, int srq_size) {
   DAT_SRQ_ATTR srq_attributes = {
       .max_recv_dtos = srq_size, .max_recv_iov = 1, .low_watermark = DAT_SRQ_LW_DEFAULT};
   const size_t buffers = srq_size != 0 ? (size_t)srq_size : (size_t)MAX_ENDPOINTS * RECEIVES;
@@ -244,7 +244,7 @@ static void open_all(char* ia_name, DAT_CONN_QUAL port, int qlen, int srq_size) 
   CHECK(dat_ia_open(ia_name, 64, &victim.async_evd, &victim.ia));
   CHECK(dat_pz_create(victim.ia, &victim.pz));
   CHECK(dat_cno_create(victim.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &victim.cno));
-  CHECK(dat_evd_create(victim.ia, DTO_QUEUE, victim.cno, DAT_EVD_DTO_FLAG, &victim.dto_evd));
+  CHECK(dat_evd_create(victim.ia, dto_qlen, victim.cno, DAT_EVD_DTO_FLAG, &victim.dto_evd));
   CHECK(dat_evd_create(victim.ia, qlen, victim.cno,
                        (DAT_EVD_FLAGS)(DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG),
                        &victim.connection_evd));
@@ -263,17 +263,14 @@ static void open_all(char* ia_name, DAT_CONN_QUAL port, int qlen, int srq_size) 
 
 int main(int argc, char** argv) {
   static const struct option options[] = {
-      {"ia", required_argument, NULL, 'i'},
-      {"port", required_argument, NULL, 'p'},
-      {"qlen", required_argument, NULL, 'q'},
-      {"srq", required_argument, NULL, 's'},
-      {"keep", no_argument, NULL, 'k'},
-      {"reject", no_argument, NULL, 'r'},
-      {NULL, 0, NULL, 0},
+      {"ia", required_argument, NULL, 'i'},   {"port", required_argument, NULL, 'p'},
+      {"qlen", required_argument, NULL, 'q'}, {"dto-qlen", required_argument, NULL, 'd'},
+      {"srq", required_argument, NULL, 's'},  {"keep", no_argument, NULL, 'k'},
+      {"reject", no_argument, NULL, 'r'},     {NULL, 0, NULL, 0},
   };
   char* ia_name = NULL;
   DAT_CONN_QUAL port = 0;
-  int qlen = 8192, srq_size = 0, option;
+  int qlen = 8192, dto_qlen = DTO_QUEUE, srq_size = 0, option;
   while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
     switch (option) {
       case 'i':
@@ -284,6 +281,9 @@ int main(int argc, char** argv) {
         break;
       case 'q':
         qlen = atoi(optarg);
+        break;
+      case 'd':
+        dto_qlen = atoi(optarg);
         break;
       case 's':
         srq_size = atoi(optarg);
@@ -300,7 +300,7 @@ int main(int argc, char** argv) {
   }
   if (ia_name == NULL || port == 0 || srq_size > MAX_SRQ) return 2;
   setvbuf(stdout, NULL, _IOLBF, 0);
-  open_all(ia_name, port, qlen, srq_size);
+  open_all(ia_name, port, qlen, dto_qlen, srq_size);
   while (obey_commands()) {
     DAT_EVD_HANDLE evd;
     if (victim.busy)
