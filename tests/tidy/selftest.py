@@ -19,7 +19,8 @@ class TreeTest(unittest.TestCase):
         self.root = folder.name
         for name in ("include/dat/udat.h", "common/fd.h", "common/tracing/trace.h", "dat/conf.h", "dapl/endpoint/ep.h",
                      "dapl/transport/qp.h", "providers/verbs/rdma_cm/id.h", "providers/soft/io.h",
-                     "providers/soft/iwarp/mpa.h", "samples/common.h"):
+                     "providers/soft/iwarp/mpa.h", "providers/soft/io/bell.h", "providers/soft/cm/listener.h",
+                     "providers/soft/connector.h", "providers/soft/queue.h", "samples/common.h"):
             self.write(name, "")
 
     def write(self, name, text):
@@ -57,6 +58,11 @@ class TreeTest(unittest.TestCase):
                 ("providers/soft/iwarp/a.h", "#include <dat/udat.h>"),
                 ("providers/soft/iwarp/a.h", "#include <sys/socket.h>"),
                 ("providers/soft/iwarp/a.h", "auto t = std::chrono::steady_clock::now();"),
+                ("providers/soft/io/a.h", '#include "providers/soft/cm/listener.h"'),
+                ("providers/soft/io/a.h", '#include "providers/soft/connector.h"'),
+                ("providers/soft/cm/a.h", '#include "providers/soft/queue.h"'),
+                ("providers/soft/shm/a.h", '#include "providers/soft/io/bell.h"'),
+                ("providers/soft/shm/a.h", "#include <thread>"),
                 ("providers/verbs/a.cpp", "#include <rdma/rdma_cma.h>"),
                 ("providers/verbs/a.cpp", '#include "providers/verbs/rdma_cm/id.h"'),
                 ("providers/verbs/a.cpp", "  ::rdma_disconnect(id);"),
@@ -80,6 +86,9 @@ class TreeTest(unittest.TestCase):
                 ("providers/soft/a.cpp", '#include "providers/soft/iwarp/mpa.h"'),
                 ("providers/soft/a.cpp", '#include "dapl/transport/qp.h"'),
                 ("providers/soft/a.cpp", "#include <sys/epoll.h>"),
+                ("providers/soft/a.cpp", '#include "providers/soft/cm/listener.h"'),
+                ("providers/soft/cm/a.h", '#include "providers/soft/io/bell.h"'),
+                ("providers/soft/cm/a.h", '#include "providers/soft/connector.h"'),
                 ("providers/soft/iwarp/a.h", '#include "common/fd.h"'),
                 ("providers/verbs/a.cpp", "#include <infiniband/verbs.h>"),
                 ("providers/verbs/a.cpp", "request.opcode = IBV_WR_RDMA_READ;  // rdma_cm"),

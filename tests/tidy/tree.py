@@ -44,7 +44,13 @@ C_HEADERS = re.compile(r"(assert|ctype|errno|inttypes|limits|signal|stdarg|stdbo
 # The folders of dapl, lowest layer first: each may include those before it.
 DAPL_ROOMS = ("transport", "objects", "memory", "posted", "events", "endpoint", "service", "datapath", "table")
 
-# (folder, folders of ours it may include, refused themes). The longest matching folder counts;
+# What the folders of the software RNIC may include of the headers above them: interfaces and tables, no part of a QP.
+SOFT_BELOW = {"include", "common", "common/tracing", "dapl", "providers/reactor", "providers/connecting",
+              "providers/soft/iwarp", "providers/soft/shm"}
+SOFT_IO = {f"providers/soft/{name}.h" for name in ("confirmations", "direct_access", "mr_table")}
+SOFT_CM = {f"providers/soft/{name}.h" for name in ("access_violations", "connector", "network", "settings")}
+
+# (folder, folders and headers of ours it may include, refused themes). The longest matching folder counts;
 # "include" stands for <dat/...> and <dat2/...>, "*" for everything. A folder may include itself.
 LAYERS = [
     ("include", {"include"}, "public"),
@@ -57,8 +63,10 @@ LAYERS = [
        (SOCKETS, THREADS, VERBS, THIRD_PARTY, LOADING)) for floor, room in enumerate(DAPL_ROOMS)),
     ("providers/reactor", {"include", "common", "common/tracing", "dapl/transport"}, (VERBS,)),
     ("providers/connecting", {"include", "common", "common/tracing", "dapl/transport", "providers/reactor"}, (VERBS,)),
-    ("providers/soft",
-     {"include", "common", "common/tracing", "dapl", "providers/reactor", "providers/connecting"}, (VERBS,)),
+    ("providers/soft", {*SOFT_BELOW, "providers/soft/io", "providers/soft/cm"}, (VERBS,)),
+    ("providers/soft/cm", {*SOFT_BELOW, "providers/soft/io", *SOFT_CM}, (VERBS,)),
+    ("providers/soft/io", {*SOFT_BELOW, *SOFT_IO}, (VERBS,)),
+    ("providers/soft/shm", {"common", "common/tracing"}, (THREADS, VERBS, THIRD_PARTY, LOADING)),
     ("providers/soft/iwarp", {"common", "common/tracing"}, (SOCKETS, THREADS, CLOCKS, VERBS, LOADING)),
     ("providers/verbs",
      {"include", "common", "common/tracing", "dapl", "providers/reactor", "providers/connecting"}, (RDMA_CM,)),
@@ -144,9 +152,7 @@ def folder_allowed(layer, included):
         return True
     if target[0].startswith("dapl/") and "dapl" in allowed:
         return True
-    if target[0] == "providers/soft/iwarp" and own == "providers/soft":
-        return True
-    return target[0] in allowed
+    return target[0] in allowed or included in allowed
 
 
 def without_comments(text):
@@ -173,8 +179,10 @@ def check_include(root, name, layer, bracket, target):
         if os.path.exists(os.path.join(root, target)):
             if folder_allowed(layer, target):
                 return None
-            upward = layer[0].startswith("dapl/") and target.startswith("dapl/")
-            return "upward: dapl/README.md has the order" if upward else "not for this layer"
+            for house in ("dapl", "providers/soft"):
+                if layer[0].startswith(f"{house}/") and target.startswith(f"{house}/"):
+                    return f"upward: {house}/README.md has the order"
+            return "not for this layer"
         if os.path.exists(os.path.join(root, beside)):
             if layer[0] not in ("samples", "tools", "bench/api", "tests/conformance",
                                 "tests/middleware"):
