@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_ring [--ia=NAME] [--processes=N] [--laps=N] [--size=BYTES] [--take=poll|memory|wait|cno|fd]
+// dat_ring [--ia=NAME] [--processes=N] [--laps=N] [--size=BYTES]
+// [--take=poll|memory|spin|wait|cno|fd]
 //
 // N processes in a ring pass a token of BYTES bytes around; the time is that of one hop, the median
 // of ten parts of the run. How a process receives the token:
 //   poll    as a message: it calls dat_evd_dequeue until the message arrives
 //   memory  as an RDMA Write: it polls its EVD a hundred times, and from then on polls only the
 //           memory, without a DAT call
+//   spin    the same, but it polls only the memory from the beginning
 //   wait    as a message: it sleeps in dat_evd_wait
 //   cno     the same, in dat_cno_wait
 //   fd      the same, in poll(2) on the descriptor of a CNO
@@ -136,7 +138,9 @@ class Member {
   }
 
  private:
-  [[nodiscard]] bool by_memory() const { return options_.take == "memory"; }
+  [[nodiscard]] bool by_memory() const {
+    return options_.take == "memory" || options_.take == "spin";
+  }
 
   void connect() {
     bench::check(dat_evd_create(adapter_.ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &requests_),
@@ -191,8 +195,8 @@ class Member {
     }
     auto* const flag = reinterpret_cast<volatile std::byte*>(&in_.bytes.back());
     DAT_EVENT none;
-    for (int i = 0; i < kPolls && *flag == std::byte{0}; ++i)
-      dat_evd_dequeue(from_.recv_evd, &none);
+    const int polls = options_.take == "memory" ? kPolls : 0;
+    for (int i = 0; i < polls && *flag == std::byte{0}; ++i) dat_evd_dequeue(from_.recv_evd, &none);
     while (*flag == std::byte{0}) {
     }
     *flag = std::byte{0};
@@ -216,7 +220,7 @@ class Member {
 int usage() {
   std::fputs(
       "dat_ring [--ia=NAME] [--processes=N] [--laps=N] [--size=BYTES] "
-      "[--take=poll|memory|wait|cno|fd]\n",
+      "[--take=poll|memory|spin|wait|cno|fd]\n",
       stderr);
   return 2;
 }
@@ -249,7 +253,8 @@ bool parse(int argc, char** argv, Options& options) {
     if (!good) return false;
   }
   const auto& take = options.take;
-  return take == "poll" || take == "memory" || take == "wait" || take == "cno" || take == "fd";
+  return take == "poll" || take == "memory" || take == "spin" || take == "wait" || take == "cno" ||
+         take == "fd";
 }
 
 }  // namespace
