@@ -118,8 +118,8 @@ void Intake::deliver_staged(std::size_t& work) noexcept {
   delivered();
 }
 
-// Called after input was delivered. The queue has already handled a Terminate of the peer.
-void Intake::delivered() noexcept {
+// The queue has already handled a Terminate of the peer.
+void Intake::note_delivered() noexcept {
   Link& link = *shared_.link;
   if (link.incoming().waits != waiting_ || link.incoming().full != stalled_) [[unlikely]]
     note_waiting(false);

@@ -101,7 +101,13 @@ class Intake {
   void update_wants() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event receive() noexcept UDAPL_REQUIRES(qp_locked);
   void deliver_staged(std::size_t& work) noexcept UDAPL_REQUIRES(qp_locked);
-  void delivered() noexcept UDAPL_REQUIRES(qp_locked);
+  // Called after input was delivered.
+  void delivered() noexcept UDAPL_REQUIRES(qp_locked) {
+    const Link::Incoming& in = shared_.link->incoming();
+    if (in.waits != waiting_ || in.full != stalled_ || in.failed) [[unlikely]]
+      note_delivered();
+  }
+  void note_delivered() noexcept UDAPL_REQUIRES(qp_locked);
   void end_pass(std::size_t work) noexcept UDAPL_REQUIRES(qp_locked);
   void note_waiting(bool moved) noexcept UDAPL_REQUIRES(qp_locked);
   void start_wait_timer() noexcept UDAPL_REQUIRES(qp_locked);

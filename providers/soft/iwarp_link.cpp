@@ -279,7 +279,9 @@ bool IwarpLink::receive_short(iwarp::Inbound& inbound) noexcept {
   if (used == 0) return false;
   stream_->drop(used, receiver_.placed());
   incoming_.bytes += used;
-  note_state();
+  incoming_.frames = receiver_.fpdus();
+  if (receiver_.waits() || receiver_.state() != iwarp::Receiver::State::kOpen) [[unlikely]]
+    note_state();
   return true;
 }
 

@@ -173,6 +173,11 @@ class Queue final : public iwarp::Inbound {
   iwarp::Verdict place_send(const iwarp::SendSegment& segment) override UDAPL_REQUIRES(qp_locked) {
     return receives_.place_send(segment);
   }
+  bool take_whole_send(std::span<const std::byte> payload, bool solicited) override
+      UDAPL_REQUIRES(qp_locked) {
+    complete_returned();
+    return receives_.take_whole_send(payload, solicited);
+  }
   iwarp::Verdict fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
                             iwarp::Payload& payload) override UDAPL_REQUIRES(qp_locked) {
     return responder_.fill_write(stag, to, length, payload);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/receive_queue.h"
 
+#include "common/placement.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/cq.h"
 
@@ -144,15 +145,16 @@ Verdict ReceiveQueue::check_placed(bool placed) noexcept {
   return Verdict::kCatastrophic;
 }
 
-// Consumes buffer_, and reports it with the data and status in `completion`. Inline because of
-// Cq::push.
-[[gnu::always_inline]] inline void ReceiveQueue::complete(transport::Completion completion,
+// Consumes the current receive, and reports it with the data and status in `completion`. Inline
+// because of Cq::push.
+[[gnu::always_inline]] inline void ReceiveQueue::complete(const Receive& receive,
+                                                          transport::Completion completion,
                                                           bool solicited) noexcept {
-  completion.id = buffer_.id;
+  completion.id = receive.id;
   completion.qp_context = shared_.context;
   const bool success = completion.status == DAT_DTO_SUCCESS;
   const bool notify =
-      !success || (solicited_only_ ? solicited : (buffer_.flags & transport::kQuiet) == 0);
+      !success || (solicited_only_ ? solicited : (receive.flags & transport::kQuiet) == 0);
   receiving_ = false;
   ++messages_;
   if (srq_ == nullptr)
@@ -168,7 +170,24 @@ void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {
   completion.operation = done.invalidated ? DAT_DTO_RECEIVE_WITH_INVALIDATE : DAT_DTO_RECEIVE;
   completion.length = done.length;
   completion.rmr_context = done.invalidated ? done.invalidated_stag : 0;
-  complete(completion, done.solicited);
+  complete(buffer_, completion, done.solicited);
+}
+
+// For the most frequent receive: of this queue, in one piece of memory whose pin is kept.
+bool ReceiveQueue::take_whole_send(std::span<const std::byte> payload, bool solicited) noexcept {
+  if (receives_.empty()) [[unlikely]]  // always with an SRQ
+    return false;
+  const Receive& receive = receives_.at(receives_.head());
+  const Segment& segment = *receives_.segments(receives_.head());
+  if (receive.segment_count != 1 || payload.size() > segment.length || receive.pd != shared_.pd ||
+      segment.ref != kept_.kept()) [[unlikely]]
+    return false;
+  place_bytes(segment.address, payload);
+  transport::Completion completion{};
+  completion.operation = DAT_DTO_RECEIVE;
+  completion.length = static_cast<std::uint32_t>(payload.size());
+  complete(receive, completion, solicited);
+  return true;
 }
 
 Verdict ReceiveQueue::immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept {
@@ -178,7 +197,7 @@ Verdict ReceiveQueue::immediate(const iwarp::ImmediateBytes& data, bool solicite
   completion.operation = static_cast<DAT_DTOS>(DAT_IB_DTO_RECV_IMMED);
   completion.length = value.write_length;
   completion.immediate = value.immediate;
-  complete(completion, solicited);
+  complete(buffer_, completion, solicited);
   return Verdict::kOk;
 }
 
@@ -190,7 +209,7 @@ void ReceiveQueue::flush() noexcept {
     if (!receiving_) buffer_ = receives_.at(receives_.head());
     completion.status =
         receiving_ && buffer_status_ != DAT_DTO_SUCCESS ? buffer_status_ : DAT_DTO_ERR_FLUSHED;
-    complete(completion, false);
+    complete(buffer_, completion, false);
   }
 }
 

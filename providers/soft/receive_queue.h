@@ -64,6 +64,8 @@ class ReceiveQueue {
                            iwarp::Payload& payload) noexcept UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict place_send(const iwarp::SendSegment& segment) noexcept UDAPL_REQUIRES(qp_locked);
   void send_done(const iwarp::SendDone& done) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool take_whole_send(std::span<const std::byte> payload, bool solicited) noexcept
+      UDAPL_REQUIRES(qp_locked);
   iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
 

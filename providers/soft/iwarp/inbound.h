@@ -99,6 +99,12 @@ class Inbound {
   // every segment is checked against the receive's size (kTooLong) and copied to `offset`.
   virtual Verdict place_send(const SendSegment& segment) = 0;
 
+  // Fast path for a Send without invalidation that is whole, in one segment: place_send() and
+  // send_done() in one call. Returns false, with nothing done, if those must be called instead.
+  virtual bool take_whole_send(std::span<const std::byte>, [[maybe_unused]] bool solicited) {
+    return false;
+  }
+
   // Invalidates the STag of a Send with Invalidate; called after its last segment was placed and
   // before send_done(). Errors: kInvalidStag, kAccess (not remotely invalidable), kNotThisStream
   // (wrong zone or EP).

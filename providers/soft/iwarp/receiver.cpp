@@ -135,11 +135,12 @@ bool Receiver::is_plain_send(const Segment& s) const noexcept {
 
 Verdict Receiver::deliver_plain_send(const Segment& s, Inbound& inbound) noexcept {
   const auto payload = s.untagged_payload();
+  const bool solicited = s.opcode == Opcode::kSendSolicited;
+  if (inbound.take_whole_send(payload, solicited)) [[likely]]
+    return Verdict::kOk;
   const Verdict verdict = inbound.place_send({s.opcode, true, true, s.msn(), 0, payload});
-  if (verdict == Verdict::kOk) [[likely]] {
-    const bool solicited = s.opcode == Opcode::kSendSolicited;
+  if (verdict == Verdict::kOk)
     inbound.send_done({s.opcode, solicited, false, 0, static_cast<std::uint32_t>(payload.size())});
-  }
   return verdict;
 }
 
