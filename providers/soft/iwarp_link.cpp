@@ -24,6 +24,9 @@ constexpr int kPatientLooks = 64;
 // The number of bytes that are read ahead before a frame is opened, and behind an opened segment.
 // Payload among them is copied once more.
 constexpr std::size_t kAroundOpened = 1024;
+// Pad and CRC of a frame are in its last bytes.
+constexpr std::size_t kTrailer = 8;
+static_assert(kTrailer > 3 + iwarp::kCrcSize);
 // Longer RDMA Writes may be faster without the peer (DirectAccess).
 constexpr std::size_t kMaxShortWrite = 2 * 1024 - 1;
 // If the bytes that follow are lent, a segment is opened if at least this much of it is missing.
@@ -80,6 +83,7 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   if (in_frames_) {
     most_short_send_ = stream_->most_frame();
     most_short_write_ = std::min(most_short_send_, kMaxShortWrite);
+    most_at_once_ = most_short_write_;
   } else if (sender_.adds_short()) {
     most_short_send_ = most_short_write_ = iwarp::Sender::kCopyLimit;
   }
@@ -162,6 +166,29 @@ Link::Flushed IwarpLink::flush_short() noexcept {
   if (!in_frames_) return flush();
   stream_->show_frames();
   return Flushed::kDone;
+}
+
+// Builds the frame where the peer will read it.
+bool IwarpLink::send_at_once(const Short& message) noexcept {
+  const std::size_t length = message.payload.size();
+  const bool write = message.opcode == iwarp::Opcode::kWrite;
+  if (length > most_at_once_ || !all_sent() || sender_.busy() ||
+      udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+    return false;
+  const std::size_t header = write ? iwarp::kTaggedHeaderSize : iwarp::kUntaggedHeaderSize;
+  const std::size_t size = iwarp::fpdu_size(header + length);
+  std::byte* const frame = stream_->frame_room(size, write);
+  if (frame == nullptr) [[unlikely]]
+    return false;
+  // The last 8 bytes contain pad and CRC, which are zero, and maybe some of what precedes them.
+  std::memset(frame + size - kTrailer, 0, kTrailer);
+  std::byte* const front_end = sender_.write_short_front(
+      frame, {message.opcode, message.stag, message.to}, static_cast<std::uint32_t>(length));
+  std::memcpy(front_end, message.payload.data(), length);
+  stream_->send_frame(size);
+  batch_.skip(size);
+  built_ = sent_ = batch_.sent();
+  return true;
 }
 
 bool IwarpLink::build(std::size_t limit) noexcept {

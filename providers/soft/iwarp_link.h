@@ -66,6 +66,7 @@ class IwarpLink final : public Link {
 
   [[nodiscard]] bool send_short(const Short& message) noexcept override;
   Flushed flush_short() noexcept override;
+  [[nodiscard]] bool send_at_once(const Short& message) noexcept override;
   bool build(std::size_t limit) noexcept override;
   Flushed flush() noexcept override;
   void end_pass() noexcept override { batch_.shrink(); }
@@ -127,7 +128,8 @@ class IwarpLink final : public Link {
   KeptBytes rest_;  // of the last frame, see prepare_end()
   iwarp::Receiver receiver_;
   Staging staging_;
-  bool in_frames_ = false;     // short messages are put into the stream without the batch
+  std::size_t most_at_once_ = 0;  // payload that send_at_once() accepts
+  bool in_frames_ = false;        // short messages are put into the stream without the batch
   bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
   std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
   int cut_looks_ = 0;          // checks since that size changed

@@ -131,6 +131,9 @@ class Link {
   }
   [[nodiscard]] virtual bool send_short(const Short&) noexcept { return false; }
   virtual Flushed flush_short() noexcept { return Flushed::kDone; }
+  // send_short() and flush_short() for a single message. Returns false, with nothing done, if those
+  // or begin_*() must be called instead.
+  [[nodiscard]] virtual bool send_at_once(const Short&) noexcept { return false; }
 
   // Builds about `limit` bytes of the message that was begun, or fewer if flush() has to hand over
   // some first. Returns true if the message is complete.

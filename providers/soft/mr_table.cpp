@@ -258,6 +258,20 @@ DAT_RETURN MrTable::resolve_receive(const DAT_LMR_TRIPLET& segment, ScopeId pd,
   return resolve_to(End::kRegistration, segment, pd, kLocalWrite, out);
 }
 
+MrTable::Extent MrTable::extent(MrRef ref) const noexcept {
+  const Entry& entry = at(ref.index);
+  Extent extent;
+  if (entry.kind.load(std::memory_order_relaxed) != Kind::kRegistration) return extent;
+  const std::uint64_t address = entry.address.load(std::memory_order_relaxed);
+  extent.context = lmr_context(ref);
+  extent.rights = entry.rights.load(std::memory_order_relaxed);
+  extent.pd = entry.pd.load(std::memory_order_relaxed);
+  extent.start = entry.zero_based.load(std::memory_order_relaxed) ? 0 : address;
+  extent.length = entry.length.load(std::memory_order_relaxed);
+  extent.memory = reinterpret_cast<std::byte*>(address);
+  return extent;
+}
+
 // ---- remote access -----------------------------------------------------------------------------
 
 Refusal MrTable::access(const Access& request, Segment& out, Pin& pin) noexcept {

@@ -148,6 +148,28 @@ class MrTable {
   [[nodiscard]] DAT_RETURN resolve_receive(const DAT_LMR_TRIPLET& segment, ScopeId pd,
                                            Segment& out) const noexcept;
 
+  // The extent and the rights of a registration; they do not change during its life.
+  struct Extent {
+    DAT_LMR_CONTEXT context = 0;  // 0: of no registration
+    std::uint32_t rights = 0;
+    ScopeId pd = 0;
+    std::uint64_t start = 0;  // of the range of addresses by which consumers name it
+    std::uint64_t length = 0;
+    std::byte* memory = nullptr;
+
+    // As resolve(), but returns null if the segment is not inside this registration.
+    [[nodiscard]] std::byte* resolve(const DAT_LMR_TRIPLET& segment, ScopeId wanted_pd,
+                                     std::uint32_t right) const noexcept {
+      const std::uint64_t offset = segment.virtual_address - start;
+      if (segment.lmr_context != context || wanted_pd != pd || (rights & right) != right ||
+          offset > length || segment.segment_length > length - offset) [[unlikely]]
+        return nullptr;
+      return memory + offset;
+    }
+  };
+  // REQUIRES: the entry is pinned.
+  [[nodiscard]] Extent extent(MrRef ref) const noexcept;
+
   // Keeps one entry from being revoked, until destroyed.
   class Pin {
    public:

@@ -94,6 +94,11 @@ Status Qp::exchange_resources(const transport::QpInit& init, Cq*& recv_cq, Cq*& 
 template <class Post>
 DAT_RETURN Qp::post(Post post) noexcept {
   const QpGuard guard(lock_);
+  return post_locked(post);
+}
+
+template <class Post>
+DAT_RETURN Qp::post_locked(Post post) noexcept {
   const DAT_RETURN posted = queue_.post(post);
   if (posted != DAT_SUCCESS) [[unlikely]]
     return posted;
@@ -121,13 +126,31 @@ void Qp::complete_requests() noexcept {
   connection_.settle();
 }
 
-// The posts of most messages are flattened when the library is linked (docs/adr/0038), down to
+// A short message of one segment takes the fast path if nothing has to be sent before it. The posts
+// of most messages are flattened when the library is linked (docs/adr/0038), down to
 // Queue::transmit and Connection::settle.
+template <RequestKind kKind>
+DAT_RETURN Qp::post_message(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT count,
+                            const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+  const QpGuard guard(lock_);
+  if (count != 1 || !queue_.post_at_once(kKind, id, *segments, remote, flags)) [[unlikely]]
+    return post_any_message(kKind, id, list_of(segments, count), remote, flags);
+  if (shared_.fault.raised) [[unlikely]]
+    connection_.settle();
+  return DAT_SUCCESS;
+}
+
+[[gnu::noinline, gnu::flatten]] DAT_RETURN Qp::post_any_message(
+    RequestKind kind, WorkId id, std::span<const DAT_LMR_TRIPLET> list,
+    const DAT_RMR_TRIPLET& remote, WorkFlags flags) noexcept {
+  return post_locked([&](SendQueue& requests) UDAPL_REQUIRES(qp_locked) {
+    return requests.post_message(kind, id, list, remote, 0, flags);
+  });
+}
+
 [[gnu::flatten]] DAT_RETURN Qp::post_send(WorkId id, const DAT_LMR_TRIPLET* segments,
                                           DAT_COUNT count, WorkFlags flags) noexcept {
-  return post([&](SendQueue& requests) UDAPL_REQUIRES(qp_locked) {
-    return requests.post_message(RequestKind::kSend, id, list_of(segments, count), {}, 0, flags);
-  });
+  return post_message<RequestKind::kSend>(id, segments, count, {}, flags);
 }
 
 DAT_RETURN Qp::post_send_invalidate(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT count,
@@ -140,10 +163,7 @@ DAT_RETURN Qp::post_send_invalidate(WorkId id, const DAT_LMR_TRIPLET* segments, 
 [[gnu::flatten]] DAT_RETURN Qp::post_rdma_write(WorkId id, const DAT_LMR_TRIPLET* segments,
                                                 DAT_COUNT count, const DAT_RMR_TRIPLET& remote,
                                                 WorkFlags flags) noexcept {
-  return post([&](SendQueue& requests) UDAPL_REQUIRES(qp_locked) {
-    return requests.post_message(RequestKind::kWrite, id, list_of(segments, count), remote, 0,
-                                 flags);
-  });
+  return post_message<RequestKind::kWrite>(id, segments, count, remote, flags);
 }
 
 DAT_RETURN Qp::post_write_immediate(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT count,

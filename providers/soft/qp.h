@@ -95,6 +95,15 @@ class Qp final : public transport::Qp,
       UDAPL_EXCLUDES(qp_locked);
   template <class Post>
   DAT_RETURN post(Post post) noexcept UDAPL_EXCLUDES(qp_locked);
+  template <class Post>
+  DAT_RETURN post_locked(Post post) noexcept UDAPL_REQUIRES(qp_locked);
+  template <RequestKind kKind>
+  DAT_RETURN post_message(transport::WorkId, const DAT_LMR_TRIPLET*, DAT_COUNT,
+                          const DAT_RMR_TRIPLET& remote, transport::WorkFlags) noexcept
+      UDAPL_EXCLUDES(qp_locked);
+  DAT_RETURN post_any_message(RequestKind, transport::WorkId, std::span<const DAT_LMR_TRIPLET>,
+                              const DAT_RMR_TRIPLET& remote, transport::WorkFlags) noexcept
+      UDAPL_REQUIRES(qp_locked);
   void send_gathered() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_srq_buffer() noexcept { connection_.on_srq_buffer(); }
   void let_go(MrRef ref) noexcept override UDAPL_EXCLUDES(qp_locked);

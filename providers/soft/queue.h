@@ -125,6 +125,17 @@ class Queue final : public iwarp::Inbound {
   DAT_RETURN post(Post post) noexcept UDAPL_REQUIRES(qp_locked) {
     return post(requests_);
   }
+  // Fast path of post(), send_now() and send_posted(): see SendQueue::post_at_once().
+  [[nodiscard]] bool post_at_once(RequestKind kind, transport::WorkId id,
+                                  const DAT_LMR_TRIPLET& segment, const DAT_RMR_TRIPLET& remote,
+                                  transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked) {
+    if (burst_ >= kPostsInPlace || long_bursts_ || !transmits_ || blocked_ || controls_ != 0 ||
+        current_ != Current::kNone || responder_.owes() ||
+        !requests_.post_at_once(kind, id, segment, remote, flags))
+      return false;
+    ++burst_;
+    return true;
+  }
   // Called after a post. Returns whether to send now; otherwise the request waits to be sent
   // together with later ones.
   [[nodiscard]] bool send_now() noexcept UDAPL_REQUIRES(qp_locked);

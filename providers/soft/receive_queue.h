@@ -89,12 +89,14 @@ class ReceiveQueue {
   [[nodiscard]] int held() const noexcept UDAPL_REQUIRES(qp_locked);
 
  private:
+  [[nodiscard]] bool is_resolved(std::span<const DAT_LMR_TRIPLET> list, Receive& receive) noexcept
+      UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool take() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict without_receive() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,
                                        std::size_t length) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict check_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
-  void complete(transport::Completion completion, bool solicited) noexcept
+  void complete(const Receive& receive, transport::Completion completion, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool holds_more_than(int mark) noexcept UDAPL_REQUIRES(qp_locked);
 

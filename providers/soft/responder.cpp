@@ -73,7 +73,7 @@ Refusal Responder::reach_target(const MrTable::Access& access, Segment& target,
   const Refusal refusal = memory.access(access, target, pin);
   if (refusal == Refusal::kNone && memory.is_registration(target.ref) &&
       targets_.uses_again(target.ref)) {
-    targets_.keep(target.ref, std::move(pin));
+    targets_.keep(memory, target.ref, std::move(pin));
     kept_stag_ = access.stag;
   }
   return refusal;

@@ -55,6 +55,13 @@ class SendQueue {
                          const DAT_RMR_TRIPLET& remote, std::uint64_t first, std::uint64_t second,
                          transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
 
+  // Fast path of post_message(), send_short() and sent() for a short Send or RDMA Write of one
+  // segment, if nothing has to be sent before it. Returns false, with nothing done, if those must
+  // be called instead.
+  [[nodiscard]] bool post_at_once(RequestKind kind, transport::WorkId id,
+                                  const DAT_LMR_TRIPLET& segment, const DAT_RMR_TRIPLET& remote,
+                                  transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
+
   // ---- sending ----------------------------------------------------------------------------------
   [[nodiscard]] bool empty() const noexcept UDAPL_REQUIRES(qp_locked) { return requests_.empty(); }
   [[nodiscard]] std::uint64_t unbuilt() const noexcept UDAPL_REQUIRES(qp_locked) {
@@ -166,9 +173,9 @@ class SendQueue {
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool placement_is_next() noexcept UDAPL_REQUIRES(qp_locked);
   void placement_read_done() noexcept UDAPL_REQUIRES(qp_locked);
-  [[nodiscard]] bool waits_for_placement(const Request& request) const noexcept
+  [[nodiscard]] bool waits_for_placement(RequestKind kind) const noexcept
       UDAPL_REQUIRES(qp_locked) {
-    return (kinds_placed_ >> static_cast<unsigned>(request.kind) & 1U) != 0;
+    return (kinds_placed_ >> static_cast<unsigned>(kind) & 1U) != 0;
   }
   // Only over a link that confirms.
   [[nodiscard]] bool some_unplaced() const noexcept UDAPL_REQUIRES(qp_locked) {
@@ -181,6 +188,8 @@ class SendQueue {
   [[nodiscard]] Request* oldest_unanswered() noexcept UDAPL_REQUIRES(qp_locked);
   void answered(Request& request) noexcept UDAPL_REQUIRES(qp_locked);
   void report_done() noexcept UDAPL_REQUIRES(qp_locked);
+  void report_success(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
+                      std::uint32_t length) noexcept UDAPL_REQUIRES(qp_locked);
   void report(const Request& request, DAT_DTO_COMPLETION_STATUS status) noexcept
       UDAPL_REQUIRES(qp_locked);
 

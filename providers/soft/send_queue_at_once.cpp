@@ -8,6 +8,42 @@
 
 namespace udapl::soft {
 
+// A Send whose completion waits for nothing takes no place in the queue.
+bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
+                             const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags) noexcept {
+  if (posts_ != Posts::kQueued || sent_ != requests_.tail() || requests_.full() ||
+      asks_for_placement_ || ((flags & transport::kFence) != 0 && reads_in_flight_ != 0))
+    return false;
+  const std::byte* const from = sources_.resolve(segment, shared_.pd, kLocalRead);
+  if (from == nullptr || segment.segment_length == 0) return false;
+  const auto length = static_cast<std::uint32_t>(segment.segment_length);
+  const bool write = kind == RequestKind::kWrite;
+  const bool solicited = (flags & transport::kSolicited) != 0;
+  Link& link = *shared_.link;
+  if (!link.send_at_once({write ? iwarp::Opcode::kWrite : iwarp::send_opcode(solicited, false),
+                          remote.rmr_context,
+                          remote.virtual_address,
+                          {from, length}}))
+    return false;
+  if (requests_.empty() && !some_unplaced() && !waits_for_placement(kind)) {
+    report_success(kind, id, flags, length);
+    return true;
+  }
+  Request& request = requests_.next();
+  request.id = id;
+  request.flags = flags;
+  request.kind = kind;
+  request.invalidate = request.write_sent = request.done = request.copied = false;
+  request.segment_count = 0;
+  request.length = length;
+  request.status = DAT_DTO_SUCCESS;
+  request.end = link.built();
+  requests_.push();
+  ++built_;
+  sent(link.sent());
+  return true;
+}
+
 // If the memory is no longer registered, returns false, and begin() reports the error.
 bool SendQueue::send_short(PinSet& pins) noexcept {
   Request& request = requests_.at(built_);

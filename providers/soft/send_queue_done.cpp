@@ -26,7 +26,7 @@ void SendQueue::fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) n
 void SendQueue::sent(std::uint64_t end) noexcept {
   while (sent_ != built_ && requests_.at(sent_).end <= end) {
     Request& request = requests_.at(sent_++);
-    if (!waits_for_placement(request) || request.end <= placed_) {
+    if (!waits_for_placement(request.kind) || request.end <= placed_) {
       if (!expects_response(request.kind)) request.done = true;
     } else if (!request.done && !asks_for_placement_) {
       unplaced_end_ = request.end;
@@ -50,16 +50,28 @@ void SendQueue::report_done() noexcept {
 }
 
 void SendQueue::report(const Request& request, DAT_DTO_COMPLETION_STATUS status) noexcept {
-  const bool success = status == DAT_DTO_SUCCESS;
-  if (cq_ == nullptr || (success && (request.flags & transport::kSignalled) == 0)) return;
+  if (status == DAT_DTO_SUCCESS)
+    return report_success(request.kind, request.id, request.flags, request.length);
+  if (cq_ == nullptr) return;
   transport::Completion completion{};
   completion.id = request.id;
   completion.qp_context = shared_.context;
   completion.status = status;
   completion.operation = operation_of(request.kind);
-  completion.length = success ? request.length : 0;
-  const bool notify = !success || (request.flags & transport::kQuiet) == 0;
-  if (!cq_->push(completion, shared_.qp, notify)) shared_.lose_completion();
+  if (!cq_->push(completion, shared_.qp, true)) shared_.lose_completion();
+}
+
+void SendQueue::report_success(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
+                               std::uint32_t length) noexcept {
+  if (cq_ == nullptr || (flags & transport::kSignalled) == 0) return;
+  transport::Completion completion{};
+  completion.id = id;
+  completion.qp_context = shared_.context;
+  completion.operation = operation_of(kind);
+  completion.length = length;
+  const bool notify = (flags & transport::kQuiet) == 0;
+  if (!cq_->push(completion, shared_.qp, notify)) [[unlikely]]
+    shared_.lose_completion();
 }
 
 // A request that has failed is reported with its own status, all others as flushed: nothing

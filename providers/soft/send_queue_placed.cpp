@@ -18,7 +18,7 @@ void SendQueue::placed(std::uint64_t position) noexcept {
   confirmed_ = std::max(confirmed_, requests_.head());
   for (; confirmed_ != sent_ && requests_.at(confirmed_).end <= position; ++confirmed_) {
     Request& request = requests_.at(confirmed_);
-    if (waits_for_placement(request)) request.done = true;
+    if (waits_for_placement(request.kind)) request.done = true;
   }
   report_done();
   if (awaited_ != 0 && awaited_ <= position && cq_ != nullptr) await_next_seen();
@@ -33,7 +33,7 @@ void SendQueue::await_next_seen() noexcept {
   std::uint64_t position = released_end_ > placed_ ? released_end_ : 0;
   for (std::uint64_t i = std::max(confirmed_, requests_.head()); i != sent_; ++i) {
     const Request& request = requests_.at(i);
-    if (waits_for_placement(request) && !request.done) position = request.end;
+    if (waits_for_placement(request.kind) && !request.done) position = request.end;
     if (position != 0 && is_seen(request)) return await_placed(position);
   }
   await_placed(0);

@@ -76,6 +76,12 @@ class ByteStream {
   virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
                          std::span<const std::byte>) noexcept {}
   virtual void show_frames() noexcept {}
+  // The same for a single frame of a known size. frame_room(): where to write it; null if the above
+  // functions have to be used. Then send_frame() publishes it.
+  [[nodiscard]] virtual std::byte* frame_room(std::size_t, [[maybe_unused]] bool write) noexcept {
+    return nullptr;
+  }
+  virtual void send_frame(std::size_t) noexcept {}
   // How many bytes of the payload that is sent after a pause should be copied first: send() would
   // take longer if it got them in the application's memory.
   [[nodiscard]] virtual std::size_t copied_first() const noexcept { return 0; }

@@ -43,6 +43,8 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   void put_frame(std::span<const std::byte> front, std::span<const std::byte> payload,
                  std::span<const std::byte> trailer) noexcept override;
   void show_frames() noexcept override;
+  [[nodiscard]] std::byte* frame_room(std::size_t bytes, bool write) noexcept override;
+  void send_frame(std::size_t bytes) noexcept override;
   IoResult collect_returned() noexcept override;
   void recall() noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;

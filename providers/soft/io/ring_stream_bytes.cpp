@@ -104,6 +104,20 @@ void RingStream::show_frames() noexcept {
   idle_pages_.sent(put_);
 }
 
+std::byte* RingStream::frame_room(std::size_t bytes, bool write) noexcept {
+  if (lender_.any() || peer_gone_ || (write && writer_.reader_sleeps())) [[unlikely]]
+    return nullptr;
+  return writer_.room_in_place(bytes);
+}
+
+void RingStream::send_frame(std::size_t bytes) noexcept {
+  put_ += bytes;
+  sent_ = put_;
+  if (writer_.publish_in_place(bytes)) [[unlikely]]
+    bell_.ring();
+  idle_pages_.sent(put_);
+}
+
 IoResult RingStream::count_sent() noexcept {
   const std::uint64_t ours = lender_.any() ? lender_.oldest() : put_;
   const auto bytes = static_cast<std::size_t>(ours - sent_);

@@ -87,6 +87,22 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
   return count;
 }
 
+std::byte* RingWriter::room_in_place(std::size_t bytes) noexcept {
+  const std::size_t at = (head_ - base_) & (window_ - 1);
+  if (head_ >= look_at_ || head_ < porch_.size() || head_ != shown_ || room() < bytes ||
+      window_ - at < std::max(bytes, kMaxLatest) || broken_) [[unlikely]]
+    return nullptr;
+  return data_.data() + at;
+}
+
+bool RingWriter::publish_in_place(std::size_t bytes) noexcept {
+  const std::size_t at = (head_ - base_) & (window_ - 1);
+  latest_ = data_.data() + at;
+  head_ += bytes;
+  prefetch_for_write(data_.data() + ((at + bytes + kPrefetched) & (window_ - 1)));
+  return publish();
+}
+
 std::size_t RingWriter::put_in_porch(std::span<const std::byte> bytes) noexcept {
   const std::span<std::byte> room = porch_.subspan(head_);
   const std::size_t count = std::min(room.size(), bytes.size());

@@ -96,6 +96,10 @@ class RingWriter {
   // publish(), which returns whether to ring the reader's bell.
   [[nodiscard]] std::size_t append(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] bool publish() noexcept;
+  // Fast path of both for bytes that are written straight into the ring: returns room for them that
+  // is contiguous, or null if append() has more to do than to copy.
+  [[nodiscard]] std::byte* room_in_place(std::size_t bytes) noexcept;
+  [[nodiscard]] bool publish_in_place(std::size_t bytes) noexcept;
   // Whether this many bytes fit now.
   [[nodiscard]] bool has_room_for(std::size_t bytes) noexcept {
     return !broken_ && (room() >= bytes || (look() && room() >= bytes));
