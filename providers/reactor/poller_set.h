@@ -76,17 +76,18 @@ class PollerSet {
     const std::size_t count = awake_.size();
     if (served_ >= count) served_ = 0;
     std::size_t place = served_;
-    if (count <= tuning::kFewPollers) return next_with_input(place, count);
+    if (count <= tuning::kFewPollers) return next_with_input(place, count, count);
     const std::size_t expected = awake_[served_].follower;
     if (expected < count && !awake_[expected].sign->quiet()) return &awake_[expected];
     if (expectant_ != 0) {
       --expectant_;
       return nullptr;
     }
-    if (count <= tuning::kGlanced) return next_with_input(place, count);
-    Awake* const found = next_with_input(place, tuning::kGlancedNext);
-    return found != nullptr ? found
-                            : next_with_input(glanced_, tuning::kGlanced - tuning::kGlancedNext);
+    if (count <= tuning::kGlanced) return next_with_input(place, count, count);
+    Awake* const found = next_with_input(place, count, tuning::kGlancedNext);
+    return found != nullptr
+               ? found
+               : next_with_input(glanced_, count, tuning::kGlanced - tuning::kGlancedNext);
   }
   // This one is called because it has input. Returns its place.
   std::size_t serve(Awake& awake) noexcept {
@@ -105,22 +106,27 @@ class PollerSet {
     bool when_polled = false;  // in when_polled_
   };
 
+  // Returns the first of `most` behind `place` whose sign is not quiet, or null. `count` are awake.
+  Awake* next_with_input(std::size_t& place, std::size_t count, std::size_t most) noexcept {
+    for (; most != 0; --most) {
+      if (++place >= count) place = 0;
+      if (!awake_[place].sign->quiet()) return &awake_[place];
+    }
+    return nullptr;
+  }
+  // Called if the poller at this place had input. If few are awake, no guess is made.
   void note_served(std::size_t place) noexcept {
+    if (awake_.size() > tuning::kFewPollers) learn(place);
+    served_ = place;
+  }
+  // The poller at this place has input after the one that was served last.
+  void learn(std::size_t place) noexcept {
     if (served_ < awake_.size()) {
       std::uint32_t& follower = awake_[served_].follower;
       trust_ = follower == place ? std::min(trust_ + 1, tuning::kTrusted) : 0;
       follower = static_cast<std::uint32_t>(place);
     }
     expectant_ = trust_;
-    served_ = place;
-  }
-  // Returns the first of `most` behind `place` whose sign is not quiet, or null.
-  Awake* next_with_input(std::size_t& place, std::size_t most) noexcept {
-    for (; most != 0; --most) {
-      if (++place >= awake_.size()) place = 0;
-      if (!awake_[place].sign->quiet()) return &awake_[place];
-    }
-    return nullptr;
   }
   [[nodiscard]] Sign& sign_of(std::uint32_t slot) noexcept {
     constexpr std::size_t kSize = std::tuple_size_v<Signs>;

@@ -134,6 +134,9 @@ class Reactor final : private WaitWord::Waker {
   void works_long() noexcept {
     if (lease_.parked()) lease_.extend(Clock::now());
   }
+  // Changes when a thread of the application has polled, and found something or made a turn. A
+  // hint.
+  [[nodiscard]] std::uint32_t turns() const noexcept { return turn_policy_.turns(); }
   // Counts the looks at the descriptors after which all that were ready had been called. Exact in
   // calls of the reactor.
   [[nodiscard]] std::uint32_t looks() const noexcept {
@@ -180,6 +183,7 @@ class Reactor final : private WaitWord::Waker {
 
   // reactor_role.cpp
   void release() noexcept;
+  void run_queued() noexcept;
   void announce_work() noexcept;  // something was queued: makes sure that a driving thread sees it
   void announce_timer(Clock::time_point when) noexcept;  // for a timer that is now the earliest
   void wake() noexcept override;                         // wakes the thread that sleeps in epoll

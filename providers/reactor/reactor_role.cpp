@@ -7,18 +7,9 @@
 namespace udapl {
 
 void Reactor::release() noexcept {
-  for (int rounds = 0;; ++rounds) {
-    role_.release();
-    if (!has_queued()) break;
-    if (rounds == tuning::kReleaseRounds) {
-      announce_work();
-      break;
-    }
-    if (!role_.claim()) break;
-    const NotCancelled scope;
-    if (call_requested_.load(std::memory_order_relaxed)) ask_pollers();
-    run_deferred();
-  }
+  role_.release();
+  if (has_queued()) [[unlikely]]
+    run_queued();
   // A polling thread will make the next turn itself.
   if (next_turn_.load(std::memory_order_seq_cst) && !turn_policy_.habitual() &&
       !in_service_thread())
@@ -28,6 +19,20 @@ void Reactor::release() noexcept {
   if (pollers_awake() ||
       queued_.timer.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
     wake_guard();
+}
+
+// Called after the role was released.
+[[gnu::noinline]] void Reactor::run_queued() noexcept {
+  for (int rounds = 1; has_queued(); ++rounds) {
+    if (rounds > tuning::kReleaseRounds) return announce_work();
+    if (!role_.claim()) return;
+    {
+      const NotCancelled scope;
+      if (call_requested_.load(std::memory_order_relaxed)) ask_pollers();
+      run_deferred();
+    }
+    role_.release();
+  }
 }
 
 void Reactor::wake_guard() noexcept {

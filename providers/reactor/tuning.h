@@ -64,6 +64,8 @@ inline constexpr std::uint32_t kHabit = 8;
 // finds nothing polls epoll: after kGlancesIfSomeRest polls, and after twice as many each time it
 // reports nothing, up to kGlancesPerTurn. Of the turns that find something, every
 // kFoundPerWait-th polls epoll.
+// A poller that has input is called in place of a turn, kServesPerTurn times in a row.
+inline constexpr std::uint32_t kServesPerTurn = 16;
 inline constexpr std::uint32_t kGlancesPerTurn = 16;
 inline constexpr std::uint32_t kGlancesIfSomeRest = 2;
 inline constexpr std::uint32_t kTurnsPerWait = 4;
@@ -78,7 +80,8 @@ inline constexpr std::uint32_t kWakeFewEvery = 1024;
 static_assert(kFoundPerWait % kTurnsPerWait == 0);  // waits are counted in parts of kFoundPerWait
 static_assert(kGlancesIfSomeRest <= kGlancesPerTurn);
 static_assert(kHabit <= kWakeFewAfter && kWakeFewAfter < kWakeFewEvery);
-static_assert(kWakeFewEvery % kHabit == 0);
+static_assert(kWakeFewEvery % kServesPerTurn == 0);
+static_assert(kServesPerTurn % kHabit == 0);  // such a turn renews the lease
 
 // ---- Reactor -----------------------------------------------------------------------------------
 // A thread that releases the role runs deferred calls at most this often; any others are left to

@@ -38,12 +38,12 @@ class TurnPolicy {
     glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
     return glances >= most;
   }
-  // A poller is called in place of a turn. The poll after every kHabit-th of these makes a turn, so
-  // all others wait for that long at most.
+  // A poller is called in place of a turn. The poll after every kServesPerTurn-th of these makes a
+  // turn, so all others wait for that long at most.
   void begin_serving() noexcept {
     const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
     turns_.store(turns, std::memory_order_relaxed);
-    if (turns % tuning::kHabit == 0)
+    if (turns % tuning::kServesPerTurn == 0)
       glances_.store(tuning::kGlancesPerTurn, std::memory_order_relaxed);
   }
   void served() noexcept {
@@ -79,7 +79,7 @@ class TurnPolicy {
   }
   // Counts the turn. Returns whether it renews the lease. A find is not delayed by that, as long
   // as enough turns find nothing. If each poll finds something, the only turns are those behind
-  // every kHabit-th glance.
+  // every kServesPerTurn-th of them.
   [[nodiscard]] bool end_turn(bool found) noexcept {
     const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
     turns_.store(turns, std::memory_order_relaxed);

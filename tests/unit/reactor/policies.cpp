@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(served_pollers_do_not_put_off_the_turn) {
     policy.served();
     ++serves;
   }
-  BOOST_TEST(serves <= tuning::kHabit);
+  BOOST_TEST(serves <= tuning::kServesPerTurn);
 }
 
 BOOST_AUTO_TEST_CASE(epoll_is_polled_less_as_it_reports_nothing) {
