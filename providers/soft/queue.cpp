@@ -130,6 +130,7 @@ bool Queue::send_now() noexcept {
     requests_.copy_last();
     return false;
   }
+  note_turns();
   gathered_bytes_ += requests_.last_length();
   ++burst_;
   if (blocked_) {

@@ -98,6 +98,11 @@ class Queue final : public iwarp::Inbound {
     if (burst_ != 0) long_bursts_ = burst_ >= kLongBurst;
     burst_ = 0;
   }
+  // The same if a poll has made a turn, whatever it has found.
+  void note_turns() noexcept UDAPL_REQUIRES(qp_locked) {
+    const std::uint32_t turns = reactor_.turns();
+    if (std::exchange(turns_, turns) != turns) new_turn();
+  }
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.unbuilt() != 0 || controls_ != 0 || responder_.owes() ||
@@ -129,6 +134,7 @@ class Queue final : public iwarp::Inbound {
   [[nodiscard]] bool post_at_once(RequestKind kind, transport::WorkId id,
                                   const DAT_LMR_TRIPLET& segment, const DAT_RMR_TRIPLET& remote,
                                   transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked) {
+    note_turns();
     if (burst_ >= kPostsInPlace || long_bursts_ || !transmits_ || blocked_ || controls_ != 0 ||
         current_ != Current::kNone || responder_.owes() ||
         !requests_.post_at_once(kind, id, segment, remote, flags))
@@ -281,6 +287,7 @@ class Queue final : public iwarp::Inbound {
   int responses_in_a_row_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;     // waits until the link has room
   std::uint32_t burst_ UDAPL_GUARDED_BY(qp_locked) = 0;  // posts since the last turn; may wrap
+  std::uint32_t turns_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Reactor::turns() at the last post
   bool long_bursts_ UDAPL_GUARDED_BY(qp_locked) = false;
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
