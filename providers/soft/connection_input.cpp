@@ -36,19 +36,26 @@ void Connection::go_on(unsigned what) noexcept {
 }
 
 // Called by the reactor for a poller. Returns kFound if there was input, or the link has gone.
+// Naming the subject of traces takes as long as a lock: short messages cause none, unless one is
+// refused.
 Handler::Look Connection::look() noexcept {
-  const trace::About about(shared_.context);
   const QpGuard guard(lock_);
   if (link_ == nullptr) return Look::kNothing;
-  if (state_ == State::kReady && intake_.receive_short()) {
+  if (state_ == State::kReady && intake_.receive_short()) [[likely]] {
     queue_.new_turn();
     queue_.collect_answered();
     if (shared_.fault.raised || queue_.has_unsent()) [[unlikely]] {
+      const trace::About about(shared_.context);
       const NotCancelled scope;
       act(Intake::Event::kNone);
     }
     return Look::kFound;
   }
+  return look_at_all();
+}
+
+Handler::Look Connection::look_at_all() noexcept {
+  const trace::About about(shared_.context);
   const NotCancelled scope;
   const unsigned what = link_->look();
   if (what == 0) return Look::kNothing;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/iwarp_link.h"
 
+#include "common/copy_bytes.h"
 #include "common/tracing/trace.h"
+#include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/wire.h"
 
 #include <sys/epoll.h>
@@ -79,11 +81,11 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   if (!sender_.checksums()) sender_.copy_below(stream_->copied_first());
   confirmations_ = stream_->confirmations();
   direct_access_ = stream_->direct_access();
+  rings_ = stream_->rings();
   in_frames_ = stream_->most_frame() != 0 && sender_.builds_plainly();
   if (in_frames_) {
     most_short_send_ = stream_->most_frame();
     most_short_write_ = std::min(most_short_send_, kMaxShortWrite);
-    most_at_once_ = most_short_write_;
   } else if (sender_.adds_short()) {
     most_short_send_ = most_short_write_ = iwarp::Sender::kCopyLimit;
   }
@@ -172,20 +174,20 @@ Link::Flushed IwarpLink::flush_short() noexcept {
 bool IwarpLink::send_at_once(const Short& message) noexcept {
   const std::size_t length = message.payload.size();
   const bool write = message.opcode == iwarp::Opcode::kWrite;
-  if (length > most_at_once_ || !all_sent() || sender_.busy() ||
+  if (rings_ == nullptr || !in_frames_ || length > most_short(write) || !all_sent() || sender_.busy() ||
       udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
     return false;
   const std::size_t header = write ? iwarp::kTaggedHeaderSize : iwarp::kUntaggedHeaderSize;
   const std::size_t size = iwarp::fpdu_size(header + length);
-  std::byte* const frame = stream_->frame_room(size, write);
+  std::byte* const frame = rings_->frame_room(size, write);
   if (frame == nullptr) [[unlikely]]
     return false;
   // The last 8 bytes contain pad and CRC, which are zero, and maybe some of what precedes them.
   std::memset(frame + size - kTrailer, 0, kTrailer);
   std::byte* const front_end = sender_.write_short_front(
       frame, {message.opcode, message.stag, message.to}, static_cast<std::uint32_t>(length));
-  std::memcpy(front_end, message.payload.data(), length);
-  stream_->send_frame(size);
+  copy_bytes(front_end, message.payload.data(), length);
+  rings_->send_frame(size);
   batch_.skip(size);
   built_ = sent_ = batch_.sent();
   return true;
@@ -301,10 +303,10 @@ Link::Received IwarpLink::end_of_stream() noexcept {
 
 // Delivers the messages in place, from where the peer has written them.
 bool IwarpLink::receive_short(iwarp::Inbound& inbound) noexcept {
-  if (!in_place_ || !staging_.staged().empty()) return false;
-  const std::size_t used = receiver_.feed_plain(stream_->only_input(), inbound);
+  if (rings_ == nullptr || !in_place_ || !staging_.staged().empty()) return false;
+  const std::size_t used = receiver_.feed_plain(rings_->only_input(), inbound);
   if (used == 0) return false;
-  stream_->drop(used, receiver_.placed());
+  rings_->drop(used, receiver_.placed());
   incoming_.bytes += used;
   incoming_.frames = receiver_.fpdus();
   if (receiver_.waits() || receiver_.state() != iwarp::Receiver::State::kOpen) [[unlikely]]

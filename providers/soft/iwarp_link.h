@@ -128,8 +128,8 @@ class IwarpLink final : public Link {
   KeptBytes rest_;  // of the last frame, see prepare_end()
   iwarp::Receiver receiver_;
   Staging staging_;
-  std::size_t most_at_once_ = 0;  // payload that send_at_once() accepts
-  bool in_frames_ = false;        // short messages are put into the stream without the batch
+  RingStream* rings_ = nullptr;  // stream_, if it is one
+  bool in_frames_ = false;       // short messages are put into the stream without the batch
   bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
   std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
   int cut_looks_ = 0;          // checks since that size changed

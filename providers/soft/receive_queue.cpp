@@ -134,6 +134,7 @@ Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t len
   if (segment.first) {
     if (!take()) return without_receive();
     if (srq_ == nullptr && buffer_.pd != shared_.pd && buffer_.segment_count != 0) [[unlikely]] {
+      const trace::About about(shared_.context);
       UDAPL_TRACE(kNormal, "QP %p: the receive belongs to the EP's former protection zone",
                   static_cast<const void*>(&shared_.qp));
       buffer_status_ = DAT_DTO_ERR_LOCAL_PROTECTION;
@@ -144,6 +145,7 @@ Verdict ReceiveQueue::prepare(const iwarp::SendSegment& segment, std::size_t len
   if (segment.offset + std::uint64_t{length} > buffer_.room) {
     shared_.refused_why = BreakReason::kLocalFault;
     if (buffer_.cut_off) [[unlikely]] {
+      const trace::About about(shared_.context);
       UDAPL_TRACE(
           kNormal, "QP %p: a message of more than %llu bytes reaches beyond the LMR of its receive",
           static_cast<const void*>(&shared_.qp), static_cast<unsigned long long>(buffer_.room));

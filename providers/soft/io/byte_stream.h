@@ -15,6 +15,8 @@
 
 namespace udapl::soft {
 
+class RingStream;
+
 // Bytes that a stream keeps a copy of.
 struct KeptBytes {
   std::unique_ptr<std::byte[]> bytes;
@@ -76,12 +78,6 @@ class ByteStream {
   virtual void put_frame(std::span<const std::byte>, std::span<const std::byte>,
                          std::span<const std::byte>) noexcept {}
   virtual void show_frames() noexcept {}
-  // The same for a single frame of a known size. frame_room(): where to write it; null if the above
-  // functions have to be used. Then send_frame() publishes it.
-  [[nodiscard]] virtual std::byte* frame_room(std::size_t, [[maybe_unused]] bool write) noexcept {
-    return nullptr;
-  }
-  virtual void send_frame(std::size_t) noexcept {}
   // How many bytes of the payload that is sent after a pause should be copied first: send() would
   // take longer if it got them in the application's memory.
   [[nodiscard]] virtual std::size_t copied_first() const noexcept { return 0; }
@@ -99,8 +95,6 @@ class ByteStream {
   };
   [[nodiscard]] virtual Input input() noexcept { return {}; }
   virtual void drop(std::size_t, [[maybe_unused]] std::uint64_t placed) noexcept {}
-  // Like input(), but empty if anything else is pending as well; look() then returns what.
-  [[nodiscard]] virtual std::span<const std::byte> only_input() noexcept { return {}; }
   // Whether input() cannot grow before some of it is consumed by drop() or receive().
   [[nodiscard]] virtual bool cut() const noexcept { return false; }
   // Called when everything received up to this position, in bytes since the beginning, has been
@@ -109,6 +103,8 @@ class ByteStream {
   // If the peer reports that in turn, look() and ready() return kPlaced once the awaited position
   // has been processed.
   static constexpr std::uint32_t kPlaced = 1U << 20;  // not an event of epoll
+  // For what only rings can do, without virtual calls: null if the stream is none.
+  [[nodiscard]] virtual RingStream* rings() noexcept { return nullptr; }
   // Null if the stream has no such ability. For Link.
   [[nodiscard]] virtual Confirmations* confirmations() noexcept { return nullptr; }
   [[nodiscard]] virtual DirectAccess* direct_access() noexcept { return nullptr; }

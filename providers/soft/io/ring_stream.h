@@ -43,14 +43,11 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   void put_frame(std::span<const std::byte> front, std::span<const std::byte> payload,
                  std::span<const std::byte> trailer) noexcept override;
   void show_frames() noexcept override;
-  [[nodiscard]] std::byte* frame_room(std::size_t bytes, bool write) noexcept override;
-  void send_frame(std::size_t bytes) noexcept override;
   IoResult collect_returned() noexcept override;
   void recall() noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;
   IoResult receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept override;
   [[nodiscard]] Input input() noexcept override;
-  [[nodiscard]] std::span<const std::byte> only_input() noexcept override;
   void drop(std::size_t bytes, std::uint64_t placed) noexcept override;
   [[nodiscard]] bool cut() const noexcept override {
     return peer_gone_ || lent_follows_ || reader_.cut();
@@ -59,6 +56,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
     writer_.acknowledge(position);
     if (reader_.delivered(position)) bell_.ring();
   }
+  [[nodiscard]] RingStream* rings() noexcept override { return this; }
   [[nodiscard]] Confirmations* confirmations() noexcept override { return this; }
   [[nodiscard]] DirectAccess* direct_access() noexcept override { return direct_ ? this : nullptr; }
   IoResult answer(std::span<const std::byte> reply) noexcept override {
@@ -76,6 +74,14 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept override {
     return tcp_->endpoints();
   }
+
+  // ---- a single short frame ---------------------------------------------------------------------
+  // Fast path of takes_frame(), put_frame() and show_frames() for a frame of a known size.
+  // frame_room(): where to build it; null if those must be used instead. send_frame() publishes it.
+  [[nodiscard]] std::byte* frame_room(std::size_t bytes, bool write) noexcept;
+  void send_frame(std::size_t bytes) noexcept;
+  // Like input(), but empty if anything else is pending as well; look() then returns what.
+  [[nodiscard]] std::span<const std::byte> only_input() noexcept;
 
  private:
   // ---- Confirmations ----------------------------------------------------------------------------

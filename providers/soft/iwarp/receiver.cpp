@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -38,13 +39,6 @@ constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
 bool passes_held(Opcode opcode) noexcept {
   return opcode == Opcode::kReadResponse || opcode == Opcode::kAtomicResponse ||
          opcode == Opcode::kTerminate;
-}
-
-// The first two bytes of an untagged segment that is the last one of its message.
-constexpr std::uint16_t control_bytes(Opcode opcode) noexcept {
-  return static_cast<std::uint16_t>((kDdpLast | kDdpVersionValue) << 8U |
-                                    kRdmapVersionValue << kRdmapVersionShift |
-                                    static_cast<unsigned>(opcode));
 }
 
 bool crc_good(const std::byte* fpdu, std::size_t total) noexcept {
@@ -126,8 +120,35 @@ std::size_t Receiver::plain_message(std::span<const std::byte> staged, Inbound& 
   return total;
 }
 
+// Fast path of plain_message() for a Send for which the Inbound has a receive at hand. The header
+// is read in the words in which the peer has just written it: reading words of other sizes takes
+// longer.
+std::size_t Receiver::whole_send(std::span<const std::byte> staged, Inbound& inbound) noexcept {
+  constexpr std::size_t kHeader = kFpduLengthSize + kUntaggedHeaderSize;
+  if (staged.size() < kHeader || crc_ || !held_.empty() || untagged_.active ||
+      udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+    return 0;
+  const std::uint64_t front = load64(staged.data());
+  const std::uint64_t queue_and_msn = load64(staged.data() + 8);
+  const std::uint32_t mo = load32(staged.data() + 16);
+  std::atomic_signal_fence(std::memory_order_acq_rel);  // the peer may change them: not read again
+  const auto length = static_cast<std::uint16_t>(front >> 48);
+  const auto control = static_cast<std::uint16_t>(front >> 32);
+  const std::size_t total = fpdu_size(length);
+  const bool solicited = control == control_bytes(Opcode::kSendSolicited, true);
+  if (!solicited && control != control_bytes(Opcode::kSend, true)) return 0;
+  if (queue_and_msn != (std::uint64_t{kQueueSend} << 32 | next_msn_[kQueueSend]) || mo != 0 ||
+      length < kUntaggedHeaderSize || total > staged.size()) [[unlikely]]
+    return 0;
+  if (!inbound.take_whole_send(staged.subspan(kHeader, length - kUntaggedHeaderSize), solicited))
+      [[unlikely]]
+    return 0;
+  ++next_msn_[kQueueSend];
+  return total;
+}
+
 bool Receiver::is_plain_send(const Segment& s) const noexcept {
-  return load16(s.front) == control_bytes(s.opcode) && !untagged_.active &&
+  return load16(s.front) == control_bytes(s.opcode, true) && !untagged_.active &&
          (s.opcode == Opcode::kSend || s.opcode == Opcode::kSendSolicited) &&
          s.length >= kUntaggedHeaderSize && s.queue() == kQueueSend &&
          s.msn() == next_msn_[kQueueSend] && s.mo() == 0;
@@ -136,16 +157,15 @@ bool Receiver::is_plain_send(const Segment& s) const noexcept {
 Verdict Receiver::deliver_plain_send(const Segment& s, Inbound& inbound) noexcept {
   const auto payload = s.untagged_payload();
   const bool solicited = s.opcode == Opcode::kSendSolicited;
-  if (inbound.take_whole_send(payload, solicited)) [[likely]]
-    return Verdict::kOk;
+  if (inbound.take_whole_send(payload, solicited)) return Verdict::kOk;
   const Verdict verdict = inbound.place_send({s.opcode, true, true, s.msn(), 0, payload});
-  if (verdict == Verdict::kOk)
+  if (verdict == Verdict::kOk) [[likely]]
     inbound.send_done({s.opcode, solicited, false, 0, static_cast<std::uint32_t>(payload.size())});
   return verdict;
 }
 
 bool Receiver::is_plain_write(const Segment& s) const noexcept {
-  return load16(s.front) == (kDdpTagged << 8U | control_bytes(Opcode::kWrite)) && !tagged_.active &&
+  return load16(s.front) == control_bytes(Opcode::kWrite, true) && !tagged_.active &&
          s.length >= kTaggedHeaderSize;
 }
 
@@ -236,7 +256,8 @@ std::size_t Receiver::feed_plain(std::span<const std::byte> staged, Inbound& inb
   if (state_ != State::kOpen || open_ != 0 || stalled_) return 0;
   std::size_t used = 0;
   while (used != staged.size()) {
-    const std::size_t plain = plain_message(staged.subspan(used), inbound);
+    std::size_t plain = whole_send(staged.subspan(used), inbound);
+    if (plain == 0) plain = plain_message(staged.subspan(used), inbound);
     if (plain == 0) break;
     used += plain;
     if (state_ != State::kOpen) {

@@ -160,6 +160,8 @@ class Receiver {
                                       std::size_t& work) noexcept;
   [[nodiscard]] std::size_t end_fpdu(std::size_t total, std::size_t& work) noexcept;
   void count_fpdu(std::size_t total) noexcept;
+  [[nodiscard]] std::size_t whole_send(std::span<const std::byte> staged,
+                                       Inbound& inbound) noexcept;
   [[nodiscard]] std::size_t plain_message(std::span<const std::byte> staged,
                                           Inbound& inbound) noexcept;
   bool is_plain_send(const Segment& s) const noexcept;

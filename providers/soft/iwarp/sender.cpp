@@ -38,10 +38,7 @@ static_assert(kMarkedSpans <= TxBatch::kMinReferringSpans &&
 std::byte* write_front(std::byte* p, Opcode opcode, std::size_t ulpdu, bool last,
                        std::uint32_t first_word) noexcept {
   p = store16(p, static_cast<std::uint16_t>(ulpdu));
-  p = store8(p, static_cast<std::uint8_t>((is_tagged(opcode) ? kDdpTagged : 0) |
-                                          (last ? kDdpLast : 0) | kDdpVersionValue));
-  p = store8(p, static_cast<std::uint8_t>(kRdmapVersionValue << kRdmapVersionShift |
-                                          static_cast<unsigned>(opcode)));
+  p = store16(p, control_bytes(opcode, last));
   return store32(p, first_word);
 }
 
@@ -216,15 +213,16 @@ void Sender::begin_terminate(const Terminate& terminate) noexcept {
 }
 
 // As begin() and write_header() would. The message is built at once, so nothing of it is kept.
+// Stored in words of 8 bytes, because the bytes may at once be copied in such.
 std::byte* Sender::write_short_front(std::byte* p, const Short& message,
                                      std::uint32_t length) noexcept {
   const bool write = message.opcode == Opcode::kWrite;
-  p = write_front(p, message.opcode,
-                  write ? kTaggedHeaderSize + length : kUntaggedHeaderSize + length, true,
-                  write ? message.stag : 0);
+  const std::size_t ulpdu = (write ? kTaggedHeaderSize : kUntaggedHeaderSize) + length;
+  const std::uint64_t first_word = write ? message.stag : 0;
+  p = store64(p, std::uint64_t{ulpdu} << 48 |
+                     std::uint64_t{control_bytes(message.opcode, true)} << 32 | first_word);
   if (write) return store64(p, message.to);
-  p = store32(p, kQueueSend);
-  p = store32(p, next_msn_[kQueueSend]++);
+  p = store64(p, std::uint64_t{kQueueSend} << 32 | next_msn_[kQueueSend]++);
   return store32(p, 0);
 }
 

@@ -152,6 +152,13 @@ inline constexpr std::uint8_t kRdmapVersionShift = 6;
 inline constexpr std::uint8_t kRdmapVersionValue = 1;
 inline constexpr std::uint8_t kRdmapOpcodeMask = 0x0F;
 
+// The two of them.
+constexpr std::uint16_t control_bytes(Opcode opcode, bool last) noexcept {
+  return static_cast<std::uint16_t>(
+      ((is_tagged(opcode) ? kDdpTagged : 0U) | (last ? kDdpLast : 0U) | kDdpVersionValue) << 8U |
+      kRdmapVersionValue << kRdmapVersionShift | static_cast<unsigned>(opcode));
+}
+
 // Pad bytes after a ULPDU so that length field + ULPDU + pad is a multiple of 4.
 constexpr std::size_t pad_size(std::size_t ulpdu) noexcept {
   return (4 - ((kFpduLengthSize + ulpdu) & 3)) & 3;

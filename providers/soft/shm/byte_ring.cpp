@@ -23,7 +23,8 @@ constexpr int kPatientLooks = 256;
 // have been read. That is checked every kLooksEvery bytes.
 constexpr std::uint64_t kLap = 64 * 1024;
 constexpr std::uint64_t kLooksEvery = 4 * 1024;
-constexpr std::size_t kMaxLatest = kLatestWords * sizeof(std::uint64_t);
+constexpr std::size_t kWordSize = sizeof(std::uint64_t);
+constexpr std::size_t kMaxLatest = kLatestWords * kWordSize;
 constexpr std::uint64_t kNoLatest = UINT64_MAX;
 
 // Bytes between the write position and the prefetched line.
@@ -35,6 +36,20 @@ void prefetch_for_write(const void* line) noexcept {
 #else
   __builtin_prefetch(line, 1);
 #endif
+}
+
+std::uint64_t load_word(const std::byte* from) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+// Calls `call` with the index of each word of RingControl::latest. Without a loop, so that the
+// words are moved as such: vectors would wait for the words that were stored last.
+template <class Call>
+void for_each_latest(Call call) noexcept {
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) { call(kIndex...); }
+  (std::make_index_sequence<kLatestWords>());
 }
 
 // Values of writer_sleeps, may be or-ed.
@@ -129,11 +144,12 @@ void RingWriter::show_latest(RingControl& control) noexcept {
     control.latest_from.store(kNoLatest, std::memory_order_relaxed);
     return;
   }
-  std::array<std::uint64_t, kLatestWords> words;
-  std::memcpy(words.data(), latest_, sizeof words);
-  control.latest_from.store(shown_, std::memory_order_relaxed);
-  for (std::size_t i = 0; i != words.size(); ++i)
-    control.latest[i].store(words[i], std::memory_order_release);
+  const std::byte* const from = latest_;
+  for_each_latest([&](auto... at) {
+    const std::array<std::uint64_t, kLatestWords> words{load_word(from + at * kWordSize)...};
+    control.latest_from.store(shown_, std::memory_order_relaxed);
+    (control.latest[at].store(words[at], std::memory_order_release), ...);
+  });
 }
 
 bool RingWriter::publish() noexcept {
@@ -293,8 +309,9 @@ bool RingReader::copy_latest() noexcept {
   const std::size_t bytes = head_ - tail;
   if (bytes > kMaxLatest || control.latest_from.load(std::memory_order_acquire) != tail)
     return false;
-  for (std::size_t i = 0; i * sizeof(std::uint64_t) < bytes; ++i)
-    latest_[i] = control.latest[i].load(std::memory_order_acquire);
+  for_each_latest([&](auto... at) {
+    ((latest_[at] = control.latest[at].load(std::memory_order_acquire)), ...);
+  });
   return control.latest_from.load(std::memory_order_relaxed) == tail;
 }
 

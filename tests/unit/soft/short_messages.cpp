@@ -141,6 +141,55 @@ BOOST_FIXTURE_TEST_CASE(memory_may_be_reused_after_completion, Fixture) {
   for (WorkId id = 0; id < 200; ++id) arrives(id, 40);
 }
 
+// A registration that is used for one message after the other is looked up once.
+struct UsedAgain : Fixture {
+  UsedAgain() {
+    for (WorkId id = 0; id < 5; ++id) exchange(id);
+  }
+  void exchange(WorkId id) {
+    REQUIRE_OK(receive(id));
+    REQUIRE_OK(send(id, 8, 1));
+    arrives(id, 8);
+    BOOST_REQUIRE_EQUAL(next(*a.request_cq).id, id);
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(memory_that_is_no_longer_registered_is_refused, UsedAgain) {
+  const auto source = local(*near_mr, near_of(9), 8);
+  const auto sink = local(*far_mr, far_of(9), 8);
+  near_mr.reset();
+  far_mr.reset();
+  BOOST_TEST(DAT_GET_TYPE(a.qp->post_send(9, &source, 1, kSignalled)) == DAT_PRIVILEGES_VIOLATION);
+  BOOST_TEST(DAT_GET_TYPE(b.qp->post_recv(9, &sink, 1, kSignalled)) == DAT_PRIVILEGES_VIOLATION);
+  near_mr = a.reg(near);
+  far_mr = b.reg(far);
+  for (WorkId id = 10; id < 15; ++id) exchange(id);
+}
+
+BOOST_FIXTURE_TEST_CASE(each_segment_is_checked, UsedAgain) {
+  const auto before = local(*near_mr, near.data() - 1, 8);
+  const auto behind = local(*near_mr, near.data() + near.size() - 7, 8);
+  for (const DAT_LMR_TRIPLET& segment : {before, behind})
+    BOOST_TEST(DAT_GET_TYPE(a.qp->post_send(9, &segment, 1, kSignalled)) == DAT_INVALID_PARAMETER);
+  const auto sink = local(*far_mr, far.data() - 1, 8);
+  BOOST_TEST(DAT_GET_TYPE(b.qp->post_recv(9, &sink, 1, kSignalled)) == DAT_INVALID_PARAMETER);
+  // A receive may reach beyond its memory; a message may not.
+  const auto cut = local(*far_mr, far.data() + far.size() - 7, 8);
+  REQUIRE_OK(b.qp->post_recv(10, &cut, 1, kSignalled));
+  REQUIRE_OK(send(10, 8, 1));
+  BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_LOCAL_PROTECTION);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_message_of_the_size_of_its_receive_fits, UsedAgain) {
+  const auto sink = local(*far_mr, far_of(10), 8);
+  REQUIRE_OK(b.qp->post_recv(10, &sink, 1, kSignalled));
+  REQUIRE_OK(send(10, 8, 1));
+  arrives(10, 8);
+  REQUIRE_OK(b.qp->post_recv(11, &sink, 1, kSignalled));
+  REQUIRE_OK(send(11, 9, 1));
+  BOOST_TEST(next(*b.recv_cq).status == DAT_DTO_ERR_LOCAL_LENGTH);
+}
+
 // Regression: what was overwritten after the post arrived, because only messages that waited for
 // room, or to be gathered, were copied.
 BOOST_FIXTURE_TEST_CASE(message_behind_a_read_is_copied, OneRead) {
