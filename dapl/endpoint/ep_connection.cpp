@@ -6,8 +6,14 @@
 namespace udapl::dapl {
 
 void EpConnection::reserve_peer_data(std::size_t most) {
-  peer_data_.clear();
-  peer_data_.reserve(most);
+  peer_room_.assign(most, std::byte{});
+  peer_data_size_ = 0;
+}
+
+// Keeps the memory: the consumer may still read it.
+void EpConnection::drop_peer_data() noexcept {
+  peer_room_.clear();
+  peer_data_size_ = 0;
 }
 
 void EpConnection::begin_active(const Target& target, transport::Endpoints local) noexcept {
@@ -20,14 +26,14 @@ void EpConnection::begin_active(const Target& target, transport::Endpoints local
 void EpConnection::begin_passive(const transport::Endpoints& ends,
                                  std::optional<DAT_COUNT> max_rdma_read_out) noexcept {
   target_.reset();
-  peer_data_.clear();
+  drop_peer_data();
   ends_ = ends;
   max_rdma_read_out_ = max_rdma_read_out;
 }
 
 void EpConnection::store_peer_data(transport::PrivateData data) noexcept {
-  data = data.first(std::min(data.size(), peer_data_.capacity()));
-  peer_data_.assign(data.begin(), data.end());
+  peer_data_size_ = std::min(data.size(), peer_room_.size());
+  std::copy_n(data.begin(), peer_data_size_, peer_room_.begin());
 }
 
 // Keeps the consumer's own value of the qualifier that was connected to or listened on, since that
@@ -44,7 +50,7 @@ void EpConnection::complete_endpoints(transport::Endpoints ends) noexcept {
 void EpConnection::clear() noexcept {
   ends_ = {};
   target_.reset();
-  peer_data_.clear();
+  drop_peer_data();
   max_rdma_read_out_.reset();
 }
 

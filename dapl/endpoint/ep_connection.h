@@ -30,7 +30,7 @@ class EpConnection {
 
   // ---- set-up
   // Before a connect: drops the private data of an earlier one and makes room for that of the next,
-  // since on_established must not allocate. Throws std::bad_alloc.
+  // filled with zeros, since on_established must not allocate. Throws std::bad_alloc.
   void reserve_peer_data(std::size_t most);
   // The transport connects to `target` from `local`.
   void begin_active(const Target& target, transport::Endpoints local) noexcept;
@@ -53,8 +53,11 @@ class EpConnection {
   void clear() noexcept;
 
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept { return ends_; }
-  // Stays where it is until the next connect, accept or reset: events point at it.
-  [[nodiscard]] transport::PrivateData peer_data() const noexcept { return peer_data_; }
+  // Stays where it is until the next connect, accept or reset: events point at it. Zeros follow, as
+  // many as were reserved for the connect.
+  [[nodiscard]] transport::PrivateData peer_data() const noexcept {
+    return {peer_room_.data(), peer_data_size_};
+  }
   // None if the peer connected.
   [[nodiscard]] const std::optional<Target>& target() const noexcept { return target_; }
   // The depth of this connection, if it is less than that of the EP's attributes.
@@ -63,9 +66,12 @@ class EpConnection {
   }
 
  private:
+  void drop_peer_data() noexcept;
+
   transport::Endpoints ends_;
   std::optional<Target> target_;
-  std::vector<std::byte> peer_data_;
+  std::vector<std::byte> peer_room_;
+  std::size_t peer_data_size_ = 0;
   std::optional<DAT_COUNT> max_rdma_read_out_;
 };
 

@@ -15,10 +15,11 @@ Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
       number == DAT_CONNECTION_EVENT_ESTABLISHED || number == DAT_CONNECTION_EVENT_PEER_REJECTED;
   const transport::PrivateData from_peer =
       with_data ? connection_.peer_data() : transport::PrivateData();
-  if (!from_peer.empty()) {
-    data.private_data_size = static_cast<DAT_COUNT>(from_peer.size());
-    data.private_data = const_cast<std::byte*>(from_peer.data());  // the consumer may write there
-  }
+  data.private_data_size = static_cast<DAT_COUNT>(from_peer.size());
+  // Programs read a structure there, or a string, without a look at the size (docs/compatibility.md
+  // C138). The consumer may write there.
+  if (connection_.target())
+    data.private_data = const_cast<std::byte*>(connection_.peer_data().data());
   if (trace::enabled(trace::kNormal)) [[unlikely]]
     point::connection(*this, number, connection_.endpoints(), from_peer);
   // Completions of this EP are delivered after ESTABLISHED and before the event that ends the

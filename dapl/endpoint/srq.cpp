@@ -18,6 +18,7 @@ Srq::Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes)
       pz_(&pz),
       max_recv_iov_(std::max(attributes.max_recv_iov, 1)),
       cookies_(attributes.max_recv_dtos),
+      reported_watermark_(attributes.low_watermark),
       sink_(*this) {}
 
 // The handle is dead. A post that has found it alive is the last one.
@@ -48,7 +49,7 @@ void Srq::query(DAT_SRQ_PARAM* param) const noexcept {
   param->available_dto_count = available;
   const SrqCookies::Counts counts = cookies_.counts();
   param->max_recv_dtos = counts.limit;
-  param->low_watermark = low_watermark_.load(std::memory_order_relaxed);
+  param->low_watermark = reported_watermark_.load(std::memory_order_relaxed);
   param->outstanding_dto_count = counts.outstanding;
 }
 
@@ -74,12 +75,17 @@ Srq::LimitChange::LimitChange(Srq& owner) noexcept
 
 Srq::LimitChange::~LimitChange() { srq.cookies_.set_limit(final_limit); }
 
+void Srq::set_marks(int mark) noexcept {
+  low_watermark_.store(mark, std::memory_order_relaxed);
+  reported_watermark_.store(mark, std::memory_order_relaxed);
+}
+
 Status Srq::set_low_watermark(int mark) noexcept {
   const ScopedLock resizing(resize_lock_);
-  low_watermark_.store(mark, std::memory_order_relaxed);
+  set_marks(mark);
   const Status status = queue_->set_low_watermark(mark);
   if (status.ok()) return status;
-  low_watermark_.store(0, std::memory_order_relaxed);
+  set_marks(0);
   UDAPL_PASS_ON(status, "SRQ %p: the transport rejected the low watermark %d",
                 static_cast<void*>(this), mark);
 }

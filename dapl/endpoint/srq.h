@@ -61,12 +61,17 @@ class Srq : public ObjectHeader {
     int final_limit;
   };
 
+  void set_marks(int mark) noexcept UDAPL_REQUIRES(resize_lock_);
+
   const Use<Pz> pz_;
   const int max_recv_iov_;
 
   SpinLock post_lock_;
   SrqCookies cookies_;
-  std::atomic<int> low_watermark_{0};  // written under resize_lock_
+  // Written under resize_lock_. Queries report what dat_srq_create was told until dat_srq_set_lw
+  // sets a mark, although only the latter arms it (docs/compatibility.md C63).
+  std::atomic<int> low_watermark_{0};
+  std::atomic<int> reported_watermark_;
   Mutex resize_lock_;
   std::atomic<bool> failed_{false};
 

@@ -81,6 +81,9 @@ namespace calls {
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
                       DAT_EVD_HANDLE* evd) {
+  // Programs that have not set the handle free it after a failure unless it is null
+  // (docs/compatibility.md C140).
+  if (evd != nullptr) *evd = DAT_HANDLE_NULL;
   return boundary([&] { return create(ia, qlen, cno, flags, evd); });
 }
 

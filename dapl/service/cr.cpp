@@ -10,6 +10,8 @@
 #include "dapl/objects/require.h"
 #include "dapl/service/service_point.h"
 
+#include <algorithm>
+
 namespace udapl::dapl {
 
 Cr::Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
@@ -17,8 +19,10 @@ Cr::Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
     : ObjectHeader(owner.provider, kType, &owner),
       request_(std::move(request)),
       endpoints_(ends),
-      private_data_(request_->private_data()),
-      own_(own) {}
+      private_data_size_(std::min(request_->private_data().size(), kRoom)),
+      own_(own) {
+  std::copy_n(request_->private_data().begin(), private_data_size_, private_data_.begin());
+}
 
 Cr::~Cr() {
   if (request_ != nullptr) request_->reject({});
@@ -101,7 +105,7 @@ DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK, DAT_CR_PARAM* param
     param->remote_ia_address_ptr = cr->endpoints().remote.get();
     param->remote_port_qual = cr->endpoints().remote_port;
     param->private_data_size = static_cast<DAT_COUNT>(data.size());
-    param->private_data = data.empty() ? nullptr : const_cast<std::byte*>(data.data());
+    param->private_data = const_cast<std::byte*>(data.data());  // the consumer may write there
     param->local_ep_handle = cr->own_ep().ep;
     return Status();
   });

@@ -4,7 +4,9 @@
 #include "dapl/objects/object.h"
 #include "dapl/transport/adapter.h"
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 
 namespace udapl::dapl {
 
@@ -24,6 +26,7 @@ struct OwnEp {
 class Cr : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CR;
+  static constexpr std::size_t kRoom = 512;  // no transport's request has more private data
 
   // `ends`: as the consumer is told.
   Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
@@ -34,7 +37,11 @@ class Cr : public ObjectHeader {
 
   [[nodiscard]] const OwnEp& own_ep() const noexcept { return own_; }
   [[nodiscard]] transport::Endpoints& endpoints() noexcept { return endpoints_; }
-  [[nodiscard]] transport::PrivateData private_data() const noexcept { return private_data_; }
+  // Zeros follow up to kRoom bytes: programs read a structure there, or a string, without a look at
+  // the size (docs/compatibility.md C138).
+  [[nodiscard]] transport::PrivateData private_data() const noexcept {
+    return {private_data_.data(), private_data_size_};
+  }
 
   // Acquires the right to decide. False: another thread is deciding or has decided.
   [[nodiscard]] bool claim() noexcept {
@@ -49,7 +56,8 @@ class Cr : public ObjectHeader {
  private:
   std::unique_ptr<transport::IncomingConnection> request_;
   transport::Endpoints endpoints_;
-  transport::PrivateData private_data_;  // lives in the request
+  std::array<std::byte, kRoom> private_data_{};
+  std::size_t private_data_size_;
   const OwnEp own_;
   std::atomic<bool> claimed_{false};
 };

@@ -29,8 +29,8 @@ class Mr {
   virtual ~Mr() = default;
 
   [[nodiscard]] virtual DAT_LMR_CONTEXT lmr_context() const noexcept = 0;
-  [[nodiscard]] virtual DAT_RMR_CONTEXT rmr_context()
-      const noexcept = 0;  // 0 without a remote privilege
+  // Not 0. Without a remote privilege, peers are refused the access (docs/compatibility.md C139).
+  [[nodiscard]] virtual DAT_RMR_CONTEXT rmr_context() const noexcept = 0;
 
   // Whether a window is bound to it, or a bind is posted and has not failed. Then it must not be
   // destroyed.

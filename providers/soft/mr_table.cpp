@@ -158,7 +158,7 @@ Result<MrRef> MrTable::register_memory(ScopeId pd, const transport::MrInit& init
   entry.length.store(init.length, std::memory_order_release);
   entry.rights.store(rights, std::memory_order_release);
   entry.zero_based.store(init.va_type == DAT_VA_TYPE_ZB, std::memory_order_release);
-  publish(*index, (rights & kRemoteRights) != 0 ? new_stag() : 0);
+  publish(*index, new_stag());
   return MrRef{*index, entry.generation};
 }
 

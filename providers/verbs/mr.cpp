@@ -161,11 +161,7 @@ void Mr::deregister_later(int error) noexcept {
   if (error != 0) UDAPL_TRACE(kError, "ibv_dereg_mr: %s", ErrnoText(error).c_str());
 }
 
-DAT_RMR_CONTEXT Mr::rmr_context() const noexcept {
-  constexpr unsigned kRemote = DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG |
-                               static_cast<unsigned>(DAT_IB_MEM_PRIV_REMOTE_ATOMIC);
-  return (static_cast<unsigned>(init_.privileges) & kRemote) != 0 ? mr_->rkey : 0;
-}
+DAT_RMR_CONTEXT Mr::rmr_context() const noexcept { return mr_->rkey; }
 
 // ---- Window ------------------------------------------------------------------------------------
 

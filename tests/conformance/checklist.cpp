@@ -105,7 +105,7 @@ constexpr Assertion kChecklist[] = {
     {81, "10.3", "lmr_create_virtual", "registration returns usable context and range >= request", nullptr},
     {82, "10.3", "lmr_create_zero_length", "length 0 -> INVALID_PARAMETER", nullptr},
     {83, "10.3", "lmr_create_bad_priv", "unknown privilege bit -> INVALID_PARAMETER", nullptr},
-    {84, "10.3", "lmr_create_no_remote_ctx", "without remote privilege rmr_context is 0", nullptr},
+    {84, "10.3", "lmr_create_no_remote_ctx", "without remote privilege rmr_context is not 0, and of no use to peers", nullptr},
     {85, "10.3", "lmr_create_remote_ctx", "with remote privilege rmr_context non-zero and usable", nullptr},
     {86, "10.3", "lmr_create_from_lmr", "LMR type registers same range with other PZ and privileges", nullptr},
     {87, "10.3", "lmr_from_lmr_source_freed", "derived LMR keeps working after source freed", nullptr},

@@ -4,6 +4,7 @@
 #include "harness.h"
 #include "peer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -84,6 +85,36 @@ BOOST_AUTO_TEST_CASE(conn_private_data_max,
   const DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
   BOOST_CHECK_EQUAL(private_data_of(event), most);
   expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+}
+
+// Peers that send nothing, or a text without its end: programs do not look at the size.
+BOOST_AUTO_TEST_CASE(conn_private_data_is_followed_by_zeros) {
+  constexpr std::size_t kLookedAt = 148;
+  const auto is_zero_from = [](const void* data, std::size_t from) {
+    const auto* const bytes = static_cast<const char*>(data);
+    return bytes != nullptr &&
+           std::all_of(bytes + from, bytes + kLookedAt, [](char byte) { return byte == 0; });
+  };
+  Pair pair;
+  for (const std::string& text : {std::string(), std::string("no end")}) {
+    const auto size = static_cast<DAT_COUNT>(text.size());
+    DAT_CR_HANDLE cr = pair.connect_and_take_cr(kPatience, text);
+    BOOST_CHECK(is_zero_from(query_cr(cr).private_data, text.size()));
+    REQUIRE_OK(dat_cr_reject(cr, size, const_cast<char*>(text.data())));
+    DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_PEER_REJECTED);
+    BOOST_CHECK_EQUAL(private_data_of(event), text);
+    BOOST_CHECK(is_zero_from(event.event_data.connect_event_data.private_data, text.size()));
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    cr = pair.connect_and_take_cr(kPatience, text);
+    REQUIRE_OK(dat_cr_accept(cr, pair.passive.ep, size, const_cast<char*>(text.data())));
+    event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    BOOST_CHECK_EQUAL(private_data_of(event), text);
+    BOOST_CHECK(is_zero_from(event.event_data.connect_event_data.private_data, text.size()));
+    expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    pair.disconnect();
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  }
 }
 
 // OpenFabrics reports the limit of requests, but accepts 160 bytes of a reply and 112 of a

@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(ep_create_with_srq_ignores) {
   REQUIRE_OK(dat_srq_create(pair.ia, pair.pz, &srq_attr, srq.out()));
   DAT_SRQ_PARAM param{};
   REQUIRE_OK(dat_srq_query(srq, DAT_SRQ_FIELD_ALL, &param));
-  BOOST_CHECK_EQUAL(param.low_watermark, 0);
+  BOOST_CHECK_EQUAL(param.low_watermark, 5);
   BOOST_CHECK_GE(param.max_recv_iov, 1);
   const auto create = [&](const DAT_EP_ATTR* attr) {
     Ep ep;

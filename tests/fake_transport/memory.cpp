@@ -7,8 +7,6 @@ namespace udapl::fake {
 
 namespace {
 
-constexpr unsigned kRemote = DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
-
 DAT_VADDR first_of(const transport::MrInit& init) {
   return init.va_type == DAT_VA_TYPE_ZB ? 0 : init.address;
 }
@@ -32,9 +30,7 @@ Mr::~Mr() {
   MemoryTable::instance().remove(*this);
 }
 
-DAT_RMR_CONTEXT Mr::rmr_context() const noexcept {
-  return (init.privileges & kRemote) != 0 ? context_ : 0;
-}
+DAT_RMR_CONTEXT Mr::rmr_context() const noexcept { return context_; }
 
 bool Mr::has_windows() const noexcept {
   const std::scoped_lock lock(world());

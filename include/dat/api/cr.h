@@ -15,7 +15,8 @@ typedef struct dat_cr_param {
   DAT_IA_ADDRESS_PTR remote_ia_address_ptr; /**< Address of the peer. */
   DAT_PORT_QUAL remote_port_qual;           /**< Port of the peer. */
   DAT_COUNT private_data_size;              /**< In bytes. */
-  DAT_PVOID private_data;                   /**< What the peer passed to its connect call. */
+  DAT_PVOID private_data; /**< What the peer passed to its connect call; zeros follow. Never null
+                               here, other providers may report null if the size is 0. */
   DAT_EP_HANDLE local_ep_handle; /**< EP that comes with the CR (RSP, DAT_PSP_PROVIDER_FLAG); null
                                       if the application has to supply one. */
 } DAT_CR_PARAM;

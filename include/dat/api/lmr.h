@@ -41,7 +41,7 @@ typedef struct dat_lmr_param {
   DAT_MEM_PRIV_FLAGS mem_priv;
   DAT_VA_TYPE va_type;
   DAT_LMR_CONTEXT lmr_context;
-  DAT_RMR_CONTEXT rmr_context;  /**< 0 without remote privileges. */
+  DAT_RMR_CONTEXT rmr_context;  /**< Of no use to peers without remote privileges. */
   DAT_VLEN registered_size;     /**< In bytes, as registered. */
   DAT_VADDR registered_address; /**< As registered. */
 } DAT_LMR_PARAM;
@@ -80,8 +80,9 @@ typedef enum dat_lmr_param_mask {
  *                                 DAT_VA_TYPE_ZB means DAT_VA_TYPE_VA
  * @param[out] lmr_handle          receives the LMR; owned by the application
  * @param[out] lmr_context         receives the name for local segments; may be null
- * @param[out] rmr_context         receives the name to give to peers, 0 without remote privileges;
- *                                 may be null. It is valid until dat_lmr_free().
+ * @param[out] rmr_context         receives the name to give to peers; may be null. It is valid
+ *                                 until dat_lmr_free(). Without remote privileges it is of no use
+ *                                 to them; some providers then set it to 0.
  * @param[out] registered_length   receives the length registered in bytes, which covers at least
  *                                 what was requested; may be null
  * @param[out] registered_address  receives the start of what is registered; may be null

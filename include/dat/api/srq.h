@@ -64,7 +64,7 @@ typedef enum dat_srq_param_mask {
  *
  * @param[in]  ia_handle
  * @param[in]  pz_handle   zone of its buffers
- * @param[in]  srq_attr    requested properties; not kept. low_watermark is ignored:
+ * @param[in]  srq_attr    requested properties; not kept. low_watermark is only reported:
  *                         dat_srq_set_lw() sets it.
  * @param[out] srq_handle  receives the SRQ; owned by the application
  *

@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(lmr_query_returns_the_requested_attributes) {
   REQUIRE_OK(ia->lmr_free_func(region.lmr));
   CHECK_ERROR(ia->lmr_free_func(region.lmr), DAT_INVALID_HANDLE);
   REQUIRE_OK(create_va(memory.data(), 1, DAT_MEM_PRIV_LOCAL_READ_FLAG));
-  BOOST_CHECK_EQUAL(region.rmr_context, 0U);
+  BOOST_CHECK(region.rmr_context != 0);
 }
 
 BOOST_AUTO_TEST_CASE(bad_lmr_arguments_are_refused) {

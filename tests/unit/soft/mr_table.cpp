@@ -129,8 +129,11 @@ BOOST_AUTO_TEST_CASE(remote_access_checks_come_in_order) {
   BOOST_TEST((access(stag, base, 1, kRemoteAtomic) == Refusal::kAccess));
 }
 
-BOOST_AUTO_TEST_CASE(without_remote_rights_there_is_no_stag) {
-  BOOST_TEST(table.rmr_context(reg(kLocalOnly)) == 0U);
+BOOST_AUTO_TEST_CASE(without_remote_rights_peers_are_refused) {
+  const std::uint32_t stag = table.rmr_context(reg(kLocalOnly));
+  BOOST_REQUIRE(stag != 0U);
+  for (const auto right : {kRemoteRead, kRemoteWrite, kRemoteAtomic})
+    BOOST_TEST((access(stag, base, 1, right) == Refusal::kAccess));
 }
 
 BOOST_AUTO_TEST_CASE(zero_based_offsets_count_from_the_start) {
