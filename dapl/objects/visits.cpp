@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "dapl/objects/visits.h"
 
+#include "common/thread_end.h"
 #include "common/wait_word.h"
 
 #include <array>
@@ -25,12 +26,29 @@ struct WaitVisit::Own {
     return all;
   }
 
+  void end_all() noexcept;
+  // The thread ends, so none of its sleeps goes on.
+  static void end_those_of_thread() noexcept {
+    for (Own& own : of_thread()) own.end_all();
+  }
+
   Visits* visits = nullptr;
   std::uint32_t inside = 0;  // 0: the record is free
   std::uint32_t ended = 0;   // how often all visits of the record were ended at once
 };
 
+// The last call of leave() may let the Ia be destroyed.
+void WaitVisit::Own::end_all() noexcept {
+  if (inside == 0) return;
+  ++ended;
+  while (inside != 0) {
+    --inside;
+    visits->leave();
+  }
+}
+
 void WaitVisit::begin(Visits& visits) noexcept {
+  at_thread_end(ThreadEnd::kVisit, &Own::end_those_of_thread);
   visits.enter();
   visits_ = &visits;
   own_ = nullptr;
@@ -56,9 +74,7 @@ void Visits::wake_closer() noexcept { visitor_left.signal(); }
 // since `seen` was read, or is about to change, and the wait ends.
 void Visits::wait_until_empty() noexcept {
   for (WaitVisit::Own& own : WaitVisit::Own::of_thread()) {
-    if (own.visits != this || own.inside == 0) continue;
-    ++own.ended;
-    for (; own.inside != 0; --own.inside) leave();
+    if (own.visits == this) own.end_all();
   }
   inside_.fetch_or(kCloserWaits, std::memory_order_seq_cst);
   for (;;) {

@@ -56,8 +56,8 @@ class Visit {
 
 // The visit of a thread that sleeps in an Ia. A signal handler that interrupts the sleep may close
 // the Ia, or leave the sleep by longjmp, after which the thread closes the Ia: since the visit
-// would not end before, the thread that closes ends its own ones. Used by one thread, in one
-// function.
+// would not end before, the thread that closes ends its own ones, and a thread that ends all of
+// them. Used by one thread, in one function.
 class WaitVisit {
  public:
   WaitVisit() = default;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Reactor: a signal handler that runs while its thread sleeps may make calls of its own, or leave
-// the sleep by longjmp. The next call of that thread gives up what the sleep has claimed: the role
-// of a leader, or the place among the followers. A sleep that is resumed finds out.
+// the sleep by longjmp. The next call of that thread, or its end, gives up what the sleep has
+// claimed: the role of a leader, or the place among the followers. A sleep that is resumed finds
+// out.
+#include <array>
 #include <atomic>
-#include <optional>
+#include <cstddef>
+#include <memory>
+#include <new>
 
 #include "common/backoff.h"
+#include "common/thread_end.h"
 #include "providers/reactor/reactor.h"
 
 namespace udapl {
@@ -21,11 +26,21 @@ struct Sleep {
   bool following = false;
 };
 constinit thread_local Sleep mine;
-constinit thread_local std::optional<Followers::Follower> follower;
+
+// Holds a follower while `mine.following`. Without a destructor, which would run at the end of the
+// thread, before or after give_up_sleep().
+struct Place {
+  alignas(Followers::Follower) std::array<std::byte, sizeof(Followers::Follower)> bytes;
+  Followers::Follower* get() noexcept {
+    return std::launder(reinterpret_cast<Followers::Follower*>(bytes.data()));
+  }
+};
+constinit thread_local Place follower{};
 
 }  // namespace
 
 void Reactor::begin_leading_sleep(WaitWord& word) noexcept {
+  at_thread_end(ThreadEnd::kSleep, &give_up_sleep);
   mine.word = &word;
   mine.led = this;
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -42,9 +57,11 @@ bool Reactor::leads_asleep() const noexcept { return mine.led == this; }
 
 Followers::Follower& Reactor::begin_following(WaitWord& word, std::uint32_t seen, bool idle,
                                               std::uint32_t& number) noexcept {
+  at_thread_end(ThreadEnd::kSleep, &give_up_sleep);
   number = ++mine.follows;
+  auto* const made = std::construct_at(follower.get(), followers_, word, seen, idle);
   mine.following = true;
-  return follower.emplace(followers_, word, seen, idle);
+  return *made;
 }
 
 bool Reactor::follows_still(std::uint32_t number) noexcept {
@@ -53,7 +70,7 @@ bool Reactor::follows_still(std::uint32_t number) noexcept {
 
 void Reactor::end_following() noexcept {
   mine.following = false;
-  follower.reset();
+  std::destroy_at(follower.get());
 }
 
 void Reactor::give_up_sleep() noexcept {
