@@ -72,7 +72,7 @@ typedef enum dat_evd_param_mask {
  * @param[in]  evd_min_qlen  number of events it must be able to hold
  * @param[in]  cno_handle    CNO to trigger, or null
  * @param[in]  evd_flags     what will feed it; other bits are ignored
- * @param[out] evd_handle    receives the EVD; owned by the application
+ * @param[out] evd_handle    receives the EVD, owned by the application; null after a failure
  *
  * @retval DAT_INVALID_HANDLE          `ia_handle`, or `cno_handle` is neither null nor a CNO of the
  *                                     IA
