@@ -27,6 +27,7 @@ constexpr int kBacklog = 1024;                   // in TCP; the kernel lowers it
 constexpr int kAcceptsPerTurn = 32;              // then the other sockets get their turn
 constexpr std::size_t kDescriptorsPerOffer = 4;  // so unclaimed offers hold a quarter of them
 constexpr auto kRetryPause = std::chrono::milliseconds(100);    // for which accepting is paused
+constexpr auto kOffersKept = std::chrono::seconds(2);           // if their peers have gone
 constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // for a peer to send its Request
 
 // Whether a connection waits to be accepted.
@@ -43,7 +44,8 @@ TcpListener::TcpListener(Reactor& reactor, const Settings& settings, AccessViola
       settings_(settings),
       violations_(violations),
       complete_(reactor, sink),
-      retry_(reactor, Call::to<&TcpListener::on_retry>(this)) {}
+      retry_(reactor, Call::to<&TcpListener::on_retry>(this)),
+      offers_due_(reactor, Call::to<&TcpListener::on_offers_due>(this)) {}
 
 TcpListener::~TcpListener() {
   {
@@ -65,9 +67,8 @@ TcpListener::~TcpListener() {
     }
     delete half_open;
   }
-  offers_.close();  // not earlier: HalfOpen objects use it
   complete_.close();
-}
+}  // closes offers_, which HalfOpen objects and the timer have used until now
 
 Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qual) noexcept {
   place.set_port(transport::port_of(conn_qual));
@@ -137,6 +138,22 @@ bool TcpListener::accept_one() noexcept {
   if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return true;
   on_lack_of_descriptors(errno);
   return false;
+}
+
+// The box also takes in the offers that came before the wanted one. Of these, that of a peer that
+// was killed before its Request arrived is never claimed, and no other connect may come.
+shm::Rings TcpListener::take_offer(std::span<const std::byte> token) noexcept {
+  shm::Rings rings = offers_.take(token);
+  if (offers_.holds_any() && !std::exchange(offers_watched_, true))
+    offers_due_.start_after(kOffersKept);
+  return rings;
+}
+
+void TcpListener::on_offers_due() noexcept {
+  offers_.drop_gone();
+  offers_watched_ = offers_.holds_any();
+  const ScopedLock guard(lock_);
+  if (offers_watched_ && !closing_) offers_due_.start_after(kOffersKept);
 }
 
 // Connections that do not become a HalfOpen are closed.

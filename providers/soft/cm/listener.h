@@ -40,9 +40,7 @@ class TcpListener final : public transport::Listener, private Handler {
 
   // For HalfOpen, called by the driving thread: returns the rings that the peer has left with this
   // token, see shm/offer.h.
-  [[nodiscard]] shm::Rings take_offer(std::span<const std::byte> token) noexcept {
-    return offers_.take(token);
-  }
+  [[nodiscard]] shm::Rings take_offer(std::span<const std::byte> token) noexcept;
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
   // For HalfOpen, called by the driving thread when the handshake has ended, with a request or
   // without one (null). Destroys `half_open`.
@@ -67,6 +65,7 @@ class TcpListener final : public transport::Listener, private Handler {
   void pause(Pause reason) noexcept UDAPL_REQUIRES(lock_);
   void resume() noexcept UDAPL_REQUIRES(lock_);
   void on_retry() noexcept;
+  void on_offers_due() noexcept;
 
   Reactor& reactor_;
   const Settings settings_;
@@ -75,6 +74,7 @@ class TcpListener final : public transport::Listener, private Handler {
   transport::SocketAddress address_;  // unchanged after start()
   DAT_CONN_QUAL conn_qual_ = 0;       // unchanged after start()
   shm::OfferBox offers_;              // after start(), used by the driving thread only
+  bool offers_watched_ = false;       // likewise
   Mutex lock_;
   HalfOpens half_open_ UDAPL_GUARDED_BY(lock_);
   Pause pause_ UDAPL_GUARDED_BY(lock_) = Pause::kNone;
@@ -82,6 +82,7 @@ class TcpListener final : public transport::Listener, private Handler {
   bool closing_ UDAPL_GUARDED_BY(lock_) = false;
   RequestQueue complete_;
   Timer retry_;
+  Timer offers_due_;
 };
 
 }  // namespace udapl::soft

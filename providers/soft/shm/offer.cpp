@@ -7,6 +7,7 @@
 #include <new>
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/random.h>
 
 namespace udapl::soft::shm {
@@ -222,6 +223,13 @@ bool OfferBox::look_at(PendingOffer& offer) noexcept {
 void OfferBox::drop(std::size_t place) noexcept {
   pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(place));
   held_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void OfferBox::drop_gone() noexcept {
+  for (std::size_t place = pending_.size(); place-- != 0;) {
+    pollfd peer{pending_[place]->socket.get(), 0, 0};
+    if (::poll(&peer, 1, 0) > 0 && (peer.revents & POLLHUP) != 0) drop(place);
+  }
 }
 
 Rings OfferBox::take_from(std::size_t place) noexcept {

@@ -63,6 +63,10 @@ class OfferBox {
   // Removes and returns the rings that were left with this token; invalid if there are none. Does
   // not block.
   [[nodiscard]] Rings take(std::span<const std::byte> token) noexcept;
+  // Whether unclaimed offers hold descriptors.
+  [[nodiscard]] bool holds_any() const noexcept { return !pending_.empty(); }
+  // Drops the held offers of peers that have gone, which nobody will claim.
+  void drop_gone() noexcept;
 
  private:
   struct PendingOffer {

@@ -9,6 +9,8 @@
 #include <poll.h>
 #include <sys/un.h>
 
+#include <filesystem>
+#include <iterator>
 #include <optional>
 
 namespace udapl::soft::test {
@@ -38,6 +40,11 @@ struct SmallBox {
   Fd socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   std::optional<shm::Offer> waiting;
 };
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
 
 }  // namespace
 
@@ -99,6 +106,18 @@ BOOST_AUTO_TEST_CASE(reset_before_the_offer_repeats_the_connect) {
   }
   RawSocket peer = listener.accept();
   BOOST_TEST(revision_of(peer.receive(24)) == 2);
+}
+
+// Killed after it has left an offer, and before its Request has arrived. The listener finds the
+// offer with the next request; nobody connects after that.
+BOOST_AUTO_TEST_CASE(offer_of_a_peer_that_has_gone_is_not_kept) {
+  Desk desk;
+  const auto listener = listen(desk);
+  shm::NoOffer failure;
+  BOOST_REQUIRE(shm::make_offer(*listener->address().get(), failure).has_value());
+  const std::ptrdiff_t before = open_descriptors();
+  check_service(*listener, desk);
+  BOOST_TEST(eventually([&] { return open_descriptors() <= before; }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -195,6 +195,28 @@ BOOST_AUTO_TEST_CASE(offers_of_strangers_are_not_taken) {
   BOOST_TEST(open_descriptors() <= before);
 }
 
+// Killed after it has left an offer, and before its Request has arrived.
+BOOST_AUTO_TEST_CASE(offers_of_peers_that_have_gone_can_be_dropped) {
+  const Place place = ipv4();
+  OfferBox box;
+  BOOST_REQUIRE(box.open(place.any));
+  std::optional<Offer> gone = offer(place);
+  const std::optional<Offer> late = offer(place);
+  const std::optional<Offer> claimed = offer(place);
+  gone.reset();
+  const int before = open_descriptors();
+  {
+    const Rings rings = box.take(claimed->token);
+    BOOST_REQUIRE(rings.valid());
+    BOOST_TEST(box.holds_any());
+    BOOST_TEST(open_descriptors() == before + 3);
+    box.drop_gone();
+    BOOST_TEST(open_descriptors() == before + 2);
+  }
+  BOOST_TEST(box.take(late->token).valid());
+  BOOST_TEST(!box.holds_any());
+}
+
 // The oldest offers that are not taken make room for new ones, and a single take() reads a bounded
 // number of them.
 BOOST_AUTO_TEST_CASE(the_box_is_bounded) {
