@@ -174,8 +174,8 @@ Link::Flushed IwarpLink::flush_short() noexcept {
 bool IwarpLink::send_at_once(const Short& message) noexcept {
   const std::size_t length = message.payload.size();
   const bool write = message.opcode == iwarp::Opcode::kWrite;
-  if (rings_ == nullptr || !in_frames_ || length > most_short(write) || !all_sent() || sender_.busy() ||
-      udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+  if (rings_ == nullptr || !in_frames_ || length > most_short(write) || !all_sent() ||
+      sender_.busy() || udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
     return false;
   const std::size_t header = write ? iwarp::kTaggedHeaderSize : iwarp::kUntaggedHeaderSize;
   const std::size_t size = iwarp::fpdu_size(header + length);
