@@ -52,6 +52,11 @@ class DriveRole {
     role_.store(kGuarded, std::memory_order_seq_cst);
   }
   void end_guard() noexcept { role_.fetch_and(~(kGuarded | kKicked), std::memory_order_seq_cst); }
+  // Called by the holder, after it has read the descriptor that ends sleeps. A guard that was
+  // kicked may not have noticed: the next wake() kicks it again.
+  void kick_was_taken() noexcept {
+    if (guarded()) role_.fetch_and(~std::uint32_t{kKicked}, std::memory_order_seq_cst);
+  }
 
   // ---- all threads -----------------------------------------------------------------------------
   [[nodiscard]] bool free(std::memory_order order = std::memory_order_seq_cst) const noexcept {

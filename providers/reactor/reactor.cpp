@@ -79,7 +79,10 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[i].data.u64;
     if (data == EventSet::kKick) {
-      if (direct_.fd >= 0) events_.take_kick();
+      if (direct_.fd >= 0) {
+        events_.take_kick();
+        role_.kick_was_taken();
+      }
       continue;
     }
     Handler* handler = nullptr;

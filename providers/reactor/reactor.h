@@ -183,7 +183,7 @@ class Reactor final : private WaitWord::Waker {
 
   // reactor_role.cpp
   void release() noexcept;
-  void run_queued() noexcept;
+  [[nodiscard]] bool run_queued(bool direct) noexcept;
   void announce_work() noexcept;  // something was queued: makes sure that a driving thread sees it
   void announce_timer(Clock::time_point when) noexcept;  // for a timer that is now the earliest
   void wake() noexcept override;                         // wakes the thread that sleeps in epoll

@@ -8,8 +8,9 @@
 // reactor is unattended. The service thread goes on watching the other descriptors and the timers,
 // and fires these, until one of the descriptors is ready, a thread waits, or attend() is called.
 //
-// That descriptor and the kick are then not in the epoll set. A thread that enters epoll calls
-// end_direct() first, while it holds the role.
+// That descriptor and the kick are then not in the epoll set. A thread that takes events from epoll
+// calls end_direct() first, while it holds the role. A guard that is still asleep there is woken
+// when a leader leaves (release), and parks.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -38,16 +39,20 @@ bool Reactor::can_be_left(const Elsewhere& elsewhere) noexcept {
   return slot != nullptr && slot->handler->can_be_left();
 }
 
-// Returns false if the lease must be renewed. What others change (polls_drive_, followers, what the
-// handler says) is checked once they would see the reactor unattended.
+// Returns false if the lease must be renewed. What others change (watch_others_, polls_drive_,
+// followers, what the handler says) is checked once they would see the reactor unattended.
 bool Reactor::leave_unattended() noexcept {
-  const bool begins = direct_.times >= tuning::kManyWakes && go_direct();
-  if (!begins && (direct_.fd < 0 || !watch_others_.load(std::memory_order_relaxed) ||
-                  !lease_.watches_until(queued_.first_timer())))
-    return false;
+  const bool begins = direct_.fd < 0 || !watch_others_.load(std::memory_order_relaxed);
+  if (begins && (direct_.times < tuning::kLeavingWakes || !go_direct())) return false;
   if (!unattended_.load(std::memory_order_seq_cst))
     unattended_.store(true, std::memory_order_seq_cst);
-  return can_be_left(Elsewhere()) && !polls_drive_.load(std::memory_order_seq_cst);
+  if (!can_be_left(Elsewhere()) || polls_drive_.load(std::memory_order_seq_cst) ||
+      !watch_others_.load(std::memory_order_seq_cst))
+    return false;
+  // A service thread that is awake parks next, and then sees the first timer.
+  if (lease_.parked() && !lease_.watches_until(queued_.first_timer())) lease_.wake_service_thread();
+  direct_.timer_fired = false;
+  return true;
 }
 
 // Whether the service thread watches the other descriptors is read after the role says that this
@@ -106,24 +111,28 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
 
 // A kick comes from another thread, or means that the wait has become long.
 void Reactor::note_wake(const epoll_event* events, int count) noexcept {
-  if (count == 1 && events[0].data.u64 == direct_.name) {
-    ++direct_.times;
-    return;
-  }
-  const bool kicked = count == 1 && events[0].data.u64 == EventSet::kKick;
-  if (kicked && can_be_left(Elsewhere())) {
+  const auto among = [&](std::uint64_t data) {
+    return std::any_of(events, events + count,
+                       [data](const epoll_event& event) { return event.data.u64 == data; });
+  };
+  const bool rung = direct_.name != WatchTable::kNoName && among(direct_.name);
+  const bool kicked = among(EventSet::kKick);
+  const bool others = count > int{rung} + int{kicked};
+  if (rung && !others) ++direct_.times;
+  if (rung && !others && !kicked) return;
+  if (kicked && !others && can_be_left(Elsewhere())) {
     direct_.timer_fired = true;  // the service thread kicks for it, too
     return;
   }
   watch_others_.store(false, std::memory_order_seq_cst);
-  if (!kicked) end_direct();
+  if (rung || others) end_direct();
   direct_.times = 0;
   if (direct_.fd < 0) direct_.name = count == 1 ? events[0].data.u64 : WatchTable::kNoName;
 }
 
+// A service thread that is awake parks next.
 bool Reactor::go_direct() noexcept {
-  // A service thread that is awake parks next. A guard would not watch for end_direct().
-  if (role_.guarded() || events_.lost(std::memory_order_relaxed)) return false;
+  if (events_.lost(std::memory_order_relaxed)) return false;
   if (direct_.fd < 0 && (!poll_allowed(3) || !take_out())) {
     direct_.times = 0;
     return false;
@@ -141,6 +150,7 @@ bool Reactor::take_out() noexcept {
   const WatchTable::Slot* const slot = table_.find(direct_.name);
   if (slot == nullptr || slot->fd < 0 || !events_.remove(slot->fd)) return false;
   events_.remove_kick();
+  role_.kick_was_taken();
   direct_.fd = slot->fd;
   return true;
 }

@@ -7,32 +7,39 @@
 namespace udapl {
 
 void Reactor::release() noexcept {
+  bool direct = direct_.fd >= 0;
   role_.release();
   if (has_queued()) [[unlikely]]
-    run_queued();
+    direct = run_queued(direct);
   // A polling thread will make the next turn itself.
   if (next_turn_.load(std::memory_order_seq_cst) && !turn_policy_.habitual() &&
       !in_service_thread())
     announce_work();
-  // Input of awake pollers does not wake a sleeping guard, and a timer that was started meanwhile
-  // may be due before the guard wakes.
-  if (pollers_awake() ||
+  // A sleeping guard is not woken by input of awake pollers or of a descriptor on which leaders
+  // sleep, and a timer that was started meanwhile may be due before the guard wakes.
+  if (direct || pollers_awake() ||
       queued_.timer.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
     wake_guard();
 }
 
-// Called after the role was released.
-[[gnu::noinline]] void Reactor::run_queued() noexcept {
+// Called after the role was released. Takes and returns whether leaders slept on one descriptor
+// when this thread held the role last.
+[[gnu::noinline]] bool Reactor::run_queued(bool direct) noexcept {
   for (int rounds = 1; has_queued(); ++rounds) {
-    if (rounds > tuning::kReleaseRounds) return announce_work();
-    if (!role_.claim()) return;
+    if (rounds > tuning::kReleaseRounds) {
+      announce_work();
+      break;
+    }
+    if (!role_.claim()) break;
     {
       const NotCancelled scope;
       if (call_requested_.load(std::memory_order_relaxed)) ask_pollers();
       run_deferred();
     }
+    direct = direct_.fd >= 0;
     role_.release();
   }
+  return direct;
 }
 
 void Reactor::wake_guard() noexcept {
@@ -68,7 +75,9 @@ bool Reactor::application_drives() const noexcept {
 }
 
 void Reactor::end_unattended() noexcept {
-  if (unattended_.exchange(false, std::memory_order_seq_cst)) lease_.end();
+  if (!unattended_.exchange(false, std::memory_order_seq_cst)) return;
+  lease_.end();
+  wake_guard();  // if the service thread has not parked yet
 }
 
 }  // namespace udapl

@@ -146,6 +146,7 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
   const bool kicked = events_.wait_as_guard(until);
   role_.end_guard();
   if (application_drives() || !role_.claim()) return false;
+  end_direct();
   if (kicked) events_.take_kick();
   epoll_event events[tuning::kEventsPerTurn];
   const int count = events_.wait(events, tuning::kEventsPerTurn, Clock::now());

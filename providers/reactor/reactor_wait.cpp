@@ -163,7 +163,7 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
             : lease_.renew_after_wait(queued_.first_timer(), idle || followers_.any());
     if (now > slept_at_ + tuning::kShortWait && !may_leave)
       direct_.times = 0;
-    else if (direct_.times >= tuning::kManyWakes)
+    else if (direct_.times >= tuning::kManyWakes && !role_.guarded())
       go_direct();
   }
   release();
@@ -188,7 +188,9 @@ Reactor::Slept Reactor::leader_sleeps(WaitWord& word, bool work_pending, const D
   Deadline until;
   Deadline suspend;
   const bool fired = std::exchange(direct_.timer_fired, false);
-  if (fired) lease_.postpone(queued_.first_timer());
+  // Unless the service thread has woken for the timer, too, and has parked again.
+  if (fired && (lease_.due(Clock::now()) || !lease_.watches_until(queued_.first_timer())))
+    lease_.postpone(queued_.first_timer());
   const bool timed_by_other =
       service_thread_times(deadline) && service_thread_times(queued_.first_timer());
   if (work_pending || !timed_by_other || fired) {

@@ -90,6 +90,8 @@ inline constexpr int kReleaseRounds = 8;
 // After this many short waits in a row that the same descriptor has ended, leaders sleep on that
 // descriptor.
 inline constexpr std::uint32_t kManyWakes = 32;
+// After this many, of any length, the leader leaves a descriptor that can be left.
+inline constexpr std::uint32_t kLeavingWakes = 8;
 inline constexpr auto kShortWait = std::chrono::milliseconds(2);
 inline constexpr int kEventsPerTurn = 64;
 // A wait that ends within this time polls until then. A sleep would take longer: it ends up to 50

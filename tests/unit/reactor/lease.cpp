@@ -6,12 +6,14 @@
 #include "tests/unit/reactor/support.h"
 #include "tests/unit/reactor/timer_wakes.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 namespace {
@@ -32,6 +34,8 @@ extern "C" int timerfd_settime(int fd, int flags, const itimerspec* value,
   if ((flags & TFD_TIMER_ABSTIME) == 0) {
     scaled.it_value.tv_nsec /= speed;
     ++relative_times;
+  } else if (udapl::test::parks_late && udapl::test::is_service_thread()) {
+    while (udapl::test::parks_late) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return settime(fd, flags, scaled, old);
 }
@@ -39,6 +43,14 @@ extern "C" int timerfd_settime(int fd, int flags, const itimerspec* value,
 namespace udapl::test {
 
 long timer_wakes() noexcept { return relative_times; }
+
+constinit std::atomic<bool> parks_late{false};
+
+bool is_service_thread() noexcept {
+  char name[16] = "";
+  ::pthread_getname_np(::pthread_self(), name, sizeof name);
+  return std::string_view(name) == "reactor-test";
+}
 
 using namespace std::chrono_literals;
 
