@@ -137,8 +137,9 @@ def siw_module(kernel, cache):
     target = os.path.join(extra, siw.FLAVOUR, "siw.ko")
     if not os.path.exists(target):
         with tempfile.TemporaryDirectory(dir=cache) as work:
-            built = siw.build(kernel, work, lambda package, version: download(f"{package}={version}", work), checked,
-                              Unavailable)
+            built = siw.build(kernel, work,
+                              lambda package, version: download(f"{package}={version}" if version else package, work),
+                              checked, Unavailable)
             shutil.rmtree(extra, ignore_errors=True)
             os.makedirs(os.path.dirname(target))
             shutil.copy(built, target + ".new")

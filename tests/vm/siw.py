@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
 """Compiles the module of the kernel's soft-iWARP (siw), which Debian's kernel packages omit, for one of these packages.
 
-The sources are those of the version of the kernel package, except that a constant becomes a parameter. Headers and
-build tools come from the matching packages. All are unpacked side by side, nothing is installed, and only the module
-is kept.
+The sources and headers are those of the version of the kernel package, except that a constant becomes a parameter. The
+build tools are the archive's present ones: it keeps no others, and may have newer ones before it has a newer kernel.
+All are unpacked side by side, nothing is installed, and only the module is kept.
 """
 
 import os
@@ -58,7 +58,8 @@ def change_source(folder, unavailable):
 
 
 def build(kernel, work, fetch, run, unavailable):
-    """Compiles siw.ko in `work`. Returns its path. fetch(package, version) -> file; run(*command): machine.checked."""
+    """Compiles siw.ko in `work`. Returns its path. fetch(package, version) -> file, of the present version
+    if that is None; run(*command): machine.checked."""
     for program, package in PROGRAMS.items():
         if not shutil.which(program):
             raise unavailable(f"{program} is missing (package {package})")
@@ -68,8 +69,9 @@ def build(kernel, work, fetch, run, unavailable):
     series = ".".join(version.split(".")[:2])
     abi = kernel.version.removesuffix("-amd64")
     tree = os.path.join(work, "tree")
-    for package in (f"linux-headers-{kernel.version}", f"linux-headers-{abi}-common", f"linux-kbuild-{series}"):
+    for package in (f"linux-headers-{kernel.version}", f"linux-headers-{abi}-common"):
         run("dpkg", "-x", fetch(package, version), tree)
+    run("dpkg", "-x", fetch(f"linux-kbuild-{series}", None), tree)
     headers = os.path.join(tree, "usr/src", f"linux-headers-{kernel.version}")
     compiler = re.search(r"^CONFIG_CC_VERSION_TEXT=\"(\S+)", open(os.path.join(headers, ".config")).read(), re.M).group(1)
     if not shutil.which(compiler):
