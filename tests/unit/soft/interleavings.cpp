@@ -15,7 +15,7 @@ using udapl::test::Parked;
 struct Held {
   static Side::Options impatient() {
     Side::Options options;
-    options.drain_limit = 40ms;
+    options.drain_limit = 200ms;
     return options;
   }
   Side side{impatient()};
