@@ -170,15 +170,16 @@ Link::Flushed IwarpLink::flush_short() noexcept {
   return Flushed::kDone;
 }
 
-// Builds the frame where the peer will read it.
+// Builds the frame where the peer will read it. Longer ones than the peer reads beside the index
+// are there sooner if they are copied into the ring (docs/adr/0072).
 bool IwarpLink::send_at_once(const Short& message) noexcept {
   const std::size_t length = message.payload.size();
   const bool write = message.opcode == iwarp::Opcode::kWrite;
-  if (rings_ == nullptr || !in_frames_ || length > most_short(write) || !all_sent() ||
-      sender_.busy() || udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
-    return false;
   const std::size_t header = write ? iwarp::kTaggedHeaderSize : iwarp::kUntaggedHeaderSize;
   const std::size_t size = iwarp::fpdu_size(header + length);
+  if (size > shm::kMaxLatest || rings_ == nullptr || !in_frames_ || !all_sent() || sender_.busy() ||
+      udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+    return false;
   std::byte* const frame = rings_->frame_room(size, write);
   if (frame == nullptr) [[unlikely]]
     return false;

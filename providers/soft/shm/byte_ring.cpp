@@ -24,7 +24,6 @@ constexpr int kPatientLooks = 256;
 constexpr std::uint64_t kLap = 64 * 1024;
 constexpr std::uint64_t kLooksEvery = 4 * 1024;
 constexpr std::size_t kWordSize = sizeof(std::uint64_t);
-constexpr std::size_t kMaxLatest = kLatestWords * kWordSize;
 constexpr std::uint64_t kNoLatest = UINT64_MAX;
 
 // Bytes between the write position and the prefetched line.
@@ -105,7 +104,7 @@ std::size_t RingWriter::append(std::span<const std::byte> bytes) noexcept {
 std::byte* RingWriter::room_in_place(std::size_t bytes) noexcept {
   const std::size_t at = (head_ - base_) & (window_ - 1);
   if (head_ >= look_at_ || head_ < porch_.size() || head_ != shown_ || room() < bytes ||
-      window_ - at < std::max(bytes, kMaxLatest) || broken_) [[unlikely]]
+      window_ - at < kMaxLatest || broken_) [[unlikely]]
     return nullptr;
   return data_.data() + at;
 }

@@ -26,6 +26,7 @@ namespace udapl::soft::shm {
 // reader gets them with one cache line.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
 inline constexpr std::size_t kLatestWords = 5;
+inline constexpr std::size_t kMaxLatest = kLatestWords * sizeof(std::uint64_t);
 
 // How a stream ends, after its last byte.
 enum class RingEnd : std::uint32_t {
@@ -96,8 +97,8 @@ class RingWriter {
   // publish(), which returns whether to ring the reader's bell.
   [[nodiscard]] std::size_t append(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] bool publish() noexcept;
-  // Fast path of both for bytes that are written straight into the ring: returns room for them that
-  // is contiguous, or null if append() has more to do than to copy.
+  // Fast path of both for at most kMaxLatest bytes that are written straight into the ring: returns
+  // room for them that is contiguous, or null if append() has more to do than to copy.
   [[nodiscard]] std::byte* room_in_place(std::size_t bytes) noexcept;
   [[nodiscard]] bool publish_in_place(std::size_t bytes) noexcept;
   // Whether this many bytes fit now.
