@@ -8,9 +8,11 @@
 #include "providers/reactor/sink_gate.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
 
 namespace udapl {
 
@@ -42,9 +44,16 @@ class ConnectionReport {
     size_ = 0;
     cause_ = {};
   }
+  // Allocates memory for the peer's data, which is released when the outcome of the connection is
+  // reported: a connection does not need it. Returns false if there is none.
+  [[nodiscard]] bool reserve() noexcept UDAPL_REQUIRES(transport::qp_locked) {
+    if (from_peer_ == nullptr) from_peer_.reset(new (std::nothrow) std::byte[kRoom]);
+    return from_peer_ != nullptr;
+  }
+  // REQUIRES: reserve() has succeeded since the last outcome, or `from_peer` is empty.
   void keep(transport::PrivateData from_peer) noexcept UDAPL_REQUIRES(transport::qp_locked) {
     size_ = std::min(from_peer.size(), kRoom);
-    std::copy_n(from_peer.begin(), size_, from_peer_.begin());
+    std::copy_n(from_peer.begin(), size_, from_peer_.get());
   }
   // The argument of kBroken.
   void set_cause(transport::BreakCause cause) noexcept UDAPL_REQUIRES(transport::qp_locked) {
@@ -72,16 +81,18 @@ class ConnectionReport {
 
   // Called by the driving thread with no lock held. The sink call comes last: it may destroy *this.
   void deliver(unsigned number) noexcept UDAPL_EXCLUDES(transport::qp_locked) {
-    std::array<std::byte, kRoom> data;
+    const auto call = static_cast<SinkCall>(number);
+    std::unique_ptr<std::byte[]> data;
     transport::PrivateData from_peer;
     transport::BreakCause cause;
     {
       const transport::QpGuard guard(lock_);
-      from_peer = {data.data(), size_};
-      std::copy_n(from_peer_.begin(), size_, data.begin());
+      if ((bit(call) & kOutcome) != 0) {
+        data = std::move(from_peer_);
+        from_peer = {data.get(), std::exchange(size_, 0)};
+      }
       cause = cause_;
     }
-    const auto call = static_cast<SinkCall>(number);
     if (call == SinkCall::kEstablished && after_established_ != nullptr) after_established_->post();
     make_call(sink_, call, from_peer, cause);
   }
@@ -89,7 +100,7 @@ class ConnectionReport {
   transport::ConnectionSink& sink_;
   transport::QpLock& lock_;
   Deferred* const after_established_;
-  std::array<std::byte, kRoom> from_peer_ UDAPL_GUARDED_BY(transport::qp_locked);
+  std::unique_ptr<std::byte[]> from_peer_ UDAPL_GUARDED_BY(transport::qp_locked);
   std::size_t size_ UDAPL_GUARDED_BY(transport::qp_locked) = 0;
   transport::BreakCause cause_ UDAPL_GUARDED_BY(transport::qp_locked);
   SinkGate gate_;  // last, so that it is destroyed first: it calls this object

@@ -168,6 +168,10 @@ Status Connection::connect(const transport::ConnectRequest& request) {
   {
     const QpGuard guard(lock_);
     if (!apply(Event::kConnect)) return failure(DAT_INVALID_STATE);
+    if (!report_.reserve()) {
+      apply(Event::kNotStarted);
+      return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+    }
   }
   Result<std::unique_ptr<Handshake>> started = start_handshake(connector_, request, end_);
   std::unique_ptr<Handshake> superfluous;  // destroyed without the lock

@@ -9,21 +9,35 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 
 namespace udapl::soft {
 
 // The pins of one sendmsg call: one for each registration, however often and in whatever order it
-// is used. So if everything in a set fits, any part of it fits again after clear(). Memory for many
-// pins is allocated only when it is needed, because there may be many idle connections. Not
-// thread-safe. Owned by a Queue.
+// is used. So if everything in a set fits, any part of it fits again after clear(). Memory for more
+// than a few pins is allocated only when it is needed, because there may be many idle connections.
+// Not thread-safe. Owned by a Queue.
 class PinSet {
  public:
-  static constexpr std::size_t kFew = 40;  // more than one request needs
+  static constexpr std::size_t kFew = 8;
+  static constexpr std::size_t kSome = 40;  // more than one request needs
   static constexpr std::size_t kMany = 320;
 
+  PinSet() noexcept = default;
+  PinSet(const PinSet&) = delete;
+  PinSet& operator=(const PinSet&) = delete;
+
+  // Allocates what requests of this many segments need, so that none is ever without room after
+  // clear(). Throws std::bad_alloc.
+  void reserve_for(std::size_t segments) {
+    if (segments >= kFew && capacity_ == kFew) move_to(std::make_unique<Held[]>(kSome), kSome);
+  }
   // Whether that many registrations more can be added. May allocate.
   [[nodiscard]] bool has_room(std::size_t more) noexcept {
-    return capacity_ - size_ >= more || (grow() && capacity_ - size_ >= more);
+    while (capacity_ - size_ < more) {
+      if (!grow()) return false;
+    }
+    return true;
   }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   // Returns false if the memory is no longer registered, or if there is no room for its pin; the
@@ -32,7 +46,7 @@ class PinSet {
     if (size_ != 0 && (ref == last_ || holds(ref))) return true;
     if (!has_room(1)) [[unlikely]]
       return false;
-    Held& held = at(size_);
+    Held& held = held_[size_];
     held.pin = memory.pin(ref);
     if (!held.pin) return false;
     held.ref = last_ = ref;
@@ -40,7 +54,7 @@ class PinSet {
     return true;
   }
   void clear() noexcept {
-    while (size_ != 0) at(--size_).pin = MrTable::Pin();
+    while (size_ != 0) held_[--size_].pin = MrTable::Pin();
   }
 
  private:
@@ -48,27 +62,29 @@ class PinSet {
     MrTable::Pin pin;
     MrRef ref;
   };
-  using More = std::array<Held, kMany - kFew>;
 
-  [[nodiscard]] Held& at(std::size_t i) noexcept { return i < kFew ? few_[i] : (*more_)[i - kFew]; }
   [[nodiscard]] bool holds(MrRef ref) const noexcept {
-    const std::size_t few = std::min(size_, kFew);
-    return among(std::span(few_).first(few), ref) ||
-           (size_ > kFew && among(std::span(*more_).first(size_ - kFew), ref));
-  }
-  [[nodiscard]] static bool among(std::span<const Held> some, MrRef ref) noexcept {
-    return std::ranges::find(some, ref, &Held::ref) != some.end();
+    const std::span<const Held> all(held_, size_);
+    return std::ranges::find(all, ref, &Held::ref) != all.end();
   }
   [[nodiscard]] bool grow() noexcept {
-    if (more_ != nullptr) return false;
-    more_.reset(new (std::nothrow) More);
-    if (more_ == nullptr) return false;
-    capacity_ = kMany;
+    if (capacity_ == kMany) return false;
+    const std::size_t capacity = capacity_ < kSome ? kSome : kMany;
+    std::unique_ptr<Held[]> more(new (std::nothrow) Held[capacity]);
+    if (more == nullptr) return false;
+    move_to(std::move(more), capacity);
     return true;
+  }
+  void move_to(std::unique_ptr<Held[]> more, std::size_t capacity) noexcept {
+    std::move(held_, held_ + size_, more.get());
+    more_ = std::move(more);
+    held_ = more_.get();
+    capacity_ = capacity;
   }
 
   std::array<Held, kFew> few_;
-  std::unique_ptr<More> more_;
+  std::unique_ptr<Held[]> more_;
+  Held* held_ = few_.data();
   std::size_t capacity_ = kFew;
   std::size_t size_ = 0;
   MrRef last_;  // was added last

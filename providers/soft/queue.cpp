@@ -31,6 +31,7 @@ Queue::Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, 
       delayed_ack_(init.delayed_ack),
       send_gathered_(reactor, calls.send_gathered) {
   out_.spans.resize(std::max(1U, count_of(init.max_request_segments)));
+  out_.pins.reserve_for(out_.spans.size());
 }
 
 Status Queue::modify(const transport::QpInit& init, ScopeId pd) {
@@ -39,6 +40,7 @@ Status Queue::modify(const transport::QpInit& init, ScopeId pd) {
   std::vector<iwarp::IoSpan> spans(new_requests.max_segments());
   WorkRing<Receive> new_receives = receives_.ring_for(init);
   if (receives_.size() > new_receives.depth()) return failure(DAT_INVALID_PARAMETER);
+  out_.pins.reserve_for(spans.size());
   receives_.change(init, std::move(new_receives));
   requests_.change(init, std::move(new_requests));
   responder_.change(std::move(new_responses));

@@ -31,7 +31,7 @@ DAT_DTOS operation_of(RequestKind kind) noexcept {
 
 DAT_RETURN resolve_list(const MrTable& memory, ScopeId pd, std::uint32_t right,
                         std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max, Segment* out,
-                        std::uint32_t& count, std::uint64_t& total) noexcept {
+                        std::uint16_t& count, std::uint64_t& total) noexcept {
   count = 0;
   total = 0;
   for (const DAT_LMR_TRIPLET& segment : list) {

@@ -47,7 +47,9 @@ class WorkRing {
         mask_(std::bit_ceil(depth == 0 ? 1U : depth) - 1),
         max_segments_(max_segments),
         items_(make_untouched<T>(std::size_t{mask_} + 1)),
-        segments_(make_untouched<Segment>((std::size_t{mask_} + 1) * max_segments)) {}
+        segments_(max_segments == 0
+                      ? nullptr
+                      : make_untouched<Segment>((std::size_t{mask_} + 1) * max_segments)) {}
 
   [[nodiscard]] std::uint32_t depth() const noexcept { return depth_; }
   [[nodiscard]] std::uint32_t max_segments() const noexcept { return max_segments_; }
@@ -116,15 +118,17 @@ struct Request {
   bool write_sent;  // kWriteImmediate: the first of its two messages is built
   bool done;        // only its completion remains to be reported
   bool copied;      // the payload is in `copy`; the segments are not used
-  std::uint32_t segment_count;
+  std::uint16_t segment_count;
   std::uint32_t length;              // bytes moved
   DAT_DTO_COMPLETION_STATUS status;  // if it failed: the reason
   std::uint32_t stag;                // the peer's memory
   std::uint64_t to;
   std::uint64_t end;         // once built: its end in the outgoing stream
   std::uint64_t operand[2];  // add; compare, swap; immediate
-  MrTable::PendingBind bind;
-  std::byte copy[kMaxCopied];
+  union {
+    MrTable::PendingBind bind;  // kBind, which has no payload
+    std::byte copy[kMaxCopied];
+  };
 };
 
 // Whether the consumer sees the completion of this request even if it succeeds.
@@ -136,20 +140,22 @@ constexpr bool is_seen(const Request& request) noexcept {
 struct Receive {
   transport::WorkId id;
   transport::WorkFlags flags;
-  std::uint32_t segment_count;
-  std::uint64_t room;  // bytes
+  std::uint16_t segment_count;
   bool cut_off;        // posted with more bytes, which are outside their LMR
+  std::uint64_t room;  // bytes
   ScopeId pd;          // the PD that its segments were checked against; unused in an SRQ
 };
 
 // An answer that we owe the peer, to an RDMA Read or an atomic.
 struct Response {
   bool atomic;
-  std::uint32_t msn;           // of the Read Request
-  iwarp::ReadRequest request;  // a Read
-  Segment source;              // a Read of more than 0 bytes
-  iwarp::AtomicResponse answer;
+  std::uint32_t msn;  // of the Read Request
   std::uint64_t end;  // once built: its end in the outgoing stream
+  iwarp::ReadRequest request;
+  union {
+    Segment source;                // a Read of more than 0 bytes
+    iwarp::AtomicResponse answer;  // an atomic
+  };
 };
 
 // Checks and translates the segment list of a request, leaving out empty segments. On success, sets
@@ -157,7 +163,7 @@ struct Response {
 // the errors of MrTable::resolve.
 [[nodiscard]] DAT_RETURN resolve_list(const MrTable& memory, ScopeId pd, std::uint32_t right,
                                       std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max,
-                                      Segment* out, std::uint32_t& count,
+                                      Segment* out, std::uint16_t& count,
                                       std::uint64_t& total) noexcept;
 
 // The same for a receive. As with the packaged library, a segment may reach beyond its LMR. The

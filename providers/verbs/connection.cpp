@@ -66,6 +66,7 @@ Status Connection::connect(const transport::ConnectRequest& request) {
 
   const QpGuard guard(lock_);
   if (!connection_step(state_, Event::kConnect).allowed) return failure(DAT_INVALID_STATE);
+  if (!report_.reserve()) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   clear();
   Result<bool> started = (*made)->start(terms());
   if (!started.ok()) return started.status();

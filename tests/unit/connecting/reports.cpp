@@ -126,6 +126,7 @@ BOOST_AUTO_TEST_CASE(peer_data_is_truncated_to_the_room) {
   Reporting r;
   {
     const QpGuard guard(r.lock);
+    BOOST_REQUIRE(r.report.reserve());
     r.report.keep(bytes_of("more than eight bytes"));
   }
   r.report.post(SinkCall::kEstablished);
@@ -139,6 +140,30 @@ BOOST_AUTO_TEST_CASE(peer_data_is_truncated_to_the_room) {
   r.report.close();
   const std::vector<std::string> expected = {"established more tha", "after", "rejected "};
   BOOST_TEST(r.sink.calls == expected, boost::test_tools::per_element());
+}
+
+// The peer's data is released with the outcome, and other reports leave it alone.
+BOOST_AUTO_TEST_CASE(peer_data_is_for_one_outcome) {
+  Reporting r;
+  for (const char* const data : {"first", "second"}) {
+    r.sink.calls.clear();
+    r.sink.count = 0;
+    {
+      const QpGuard guard(r.lock);
+      BOOST_REQUIRE(r.report.reserve());
+      r.report.keep(bytes_of(data));
+    }
+    r.report.post(SinkCall::kSoftWatermark);
+    BOOST_REQUIRE(r.received(1));
+    r.report.post(SinkCall::kRejected);
+    BOOST_REQUIRE(r.received(2));
+    r.report.post(SinkCall::kRejected);
+    BOOST_REQUIRE(r.received(3));
+    const std::vector<std::string> expected = {"soft watermark", std::string("rejected ") + data,
+                                               "rejected "};
+    BOOST_TEST(r.sink.calls == expected, boost::test_tools::per_element());
+  }
+  r.report.close();
 }
 
 BOOST_AUTO_TEST_CASE(with_the_cause_until_it_is_forgotten) {

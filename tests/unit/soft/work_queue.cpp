@@ -2,6 +2,7 @@
 #include "providers/soft/work_queue.h"
 
 #include "providers/soft/pin_set.h"
+#include "providers/soft/qp.h"
 #include "providers/soft/staging.h"
 #include "tests/unit/soft/support.h"
 
@@ -10,6 +11,10 @@
 
 namespace udapl::soft::test {
 namespace {
+
+// What each connection holds, however idle it is. If one of these grows, so does a program with
+// thousands of connections: see docs/performance.md.
+static_assert(sizeof(Qp) <= 2176 && sizeof(Request) <= 128 && sizeof(Receive) <= 32);
 
 BOOST_AUTO_TEST_SUITE(work_queue)
 
@@ -151,6 +156,20 @@ BOOST_FIXTURE_TEST_CASE(pin_set_takes_one_pin_for_each_registration, Memory) {
   BOOST_TEST(!pins.add(table, ref));
   BOOST_TEST(pins.empty());
   table.revoke(other);
+}
+
+// Requests with many segments have room for their pins even when memory is short.
+BOOST_FIXTURE_TEST_CASE(pin_set_is_prepared_for_requests, Memory) {
+  PinSet pins;
+  std::vector<MrRef> refs;
+  for (std::size_t i = 0; i < PinSet::kFew; ++i) {
+    refs.push_back(another());
+    BOOST_REQUIRE(pins.add(table, refs.back()));
+  }
+  pins.reserve_for(PinSet::kFew);  // while pins are held
+  for (const MrRef again : refs) BOOST_REQUIRE(pins.add(table, again));
+  pins.clear();
+  for (const MrRef pinned : refs) table.revoke(pinned);  // would hang if a pin were left
 }
 
 // More pins than a few are stored in allocated memory; the earlier ones are kept.
