@@ -27,13 +27,11 @@ class Lease {
   static constexpr auto kShortest = std::chrono::microseconds(30);
   static constexpr auto kLongest = std::chrono::milliseconds(1);
   // Pushing takes 10 us and more in a virtual machine. So the lease also grows while a consumer
-  // polls without a break: to 60 us in 4 ms and to kAfterPolls in some 110 ms, always a small part
-  // of the time for which it has polled.
-  static constexpr auto kAfterPolls = std::chrono::microseconds(240);
-  static constexpr std::uint32_t kPushesToGrow = 256;  // by kShortest
+  // polls without a break, by this part of the time for which it has polled, to kLongest.
+  static constexpr int kPolledPart = 64;
   // While a consumer takes one item after the other. It comes back for the next one, but what it
   // does with each may take some microseconds.
-  static constexpr auto kAfterTakes = kAfterPolls;
+  static constexpr auto kAfterTakes = std::chrono::microseconds(240);
   // If many pollers are awake, it grows faster: by this for each, within kPushesToGrowMany, but at
   // most to kLongest. The service thread would put all of them to rest, and waking one costs its
   // peer a system call and the driving thread some more: together, about this time.
@@ -60,11 +58,11 @@ class Lease {
   void renew_for_poll(Clock::time_point now, bool contended = false,
                       std::uint32_t pollers = 0) noexcept {
     const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
-    const Clock::duration grown = (1 + pushes / kPushesToGrow) * Clock::duration(kShortest);
+    if (pushes == 0) polled_since_ = now;
+    const Clock::duration grown = kShortest + (now - polled_since_) / kPolledPart;
     const Clock::duration many = pollers * Clock::duration(kPerPoller) *
                                  std::min(pushes, kPushesToGrowMany) / kPushesToGrowMany;
-    const Clock::duration usual = std::max(std::min(grown, Clock::duration(kAfterPolls)),
-                                           std::min(many, Clock::duration(kLongest)));
+    const Clock::duration usual = std::min(std::max(grown, many), Clock::duration(kLongest));
     const Clock::duration least = contended ? kLongest : usual;
     const Clock::duration length(after_poll_.load(std::memory_order_relaxed));
     if (renew(now, std::max(length, least))) pushes_.store(pushes + 1, std::memory_order_relaxed);
@@ -180,6 +178,7 @@ class Lease {
   std::atomic<Clock::rep> after_poll_{Clock::duration(kShortest).count()};
   std::atomic<std::uint32_t> waits_{0};   // in a row
   std::atomic<std::uint32_t> pushes_{0};  // by polls, in a row
+  Clock::time_point polled_since_;        // the first of these; used by the holder of the role
   std::atomic<Parked> parked_{Parked::kNo};
   std::atomic<bool> lost_{false};  // the program has closed the timer
   WaitWord word_;                  // the service thread sleeps on it once lost_

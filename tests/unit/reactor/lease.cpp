@@ -143,13 +143,15 @@ BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) 
   const auto poll_until = [&](Clock::time_point end) {
     for (; now < end; now += 1us) lease.renew_for_poll(now);
   };
-  poll_until(start + 3ms);
-  BOOST_TEST(!lease.valid(now + Lease::kShortest));
-  poll_until(start + 10ms);
-  BOOST_TEST(!lease.valid(now + 2 * Lease::kShortest));
+  const auto most = [&] { return Lease::kShortest + (now - start) / Lease::kPolledPart; };
+  for (const auto polled : {100us, 1000us, 10'000us, 50'000us}) {
+    poll_until(start + polled);
+    BOOST_TEST(lease.valid(now + most() / 2 - 2us));
+    BOOST_TEST(!lease.valid(now + most()));
+  }
   poll_until(start + 150ms);
-  BOOST_TEST(lease.valid(now + Lease::kAfterPolls / 2));
-  BOOST_TEST(!lease.valid(now + Lease::kAfterPolls));
+  BOOST_TEST(lease.valid(now + Lease::kLongest / 2 - 2us));
+  BOOST_TEST(!lease.valid(now + Lease::kLongest));
   // The service thread has taken over and found work: the lease is short again, as every
   // microsecond counts.
   lease.after_takeover(false);
@@ -168,7 +170,7 @@ BOOST_FIXTURE_TEST_CASE(it_grows_faster_if_many_pollers_are_awake, Parked) {
   };
   poll_until(start + 30us, kPollers);
   BOOST_TEST(!lease.valid(now + 2 * Lease::kShortest));
-  poll_until(start + 30ms, kPollers);
+  poll_until(start + 15ms, kPollers);
   BOOST_TEST(lease.valid(now + kGrown / 2));
   BOOST_TEST(!lease.valid(now + kGrown));
   poll_until(now + 30ms, 100 * kPollers);
