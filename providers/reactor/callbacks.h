@@ -90,8 +90,8 @@ class Handler {
   // Called instead of epoll_wait if this handler was ready several times in a row while the
   // application polled. Checks for input, handles it as on_ready would, and returns the outcome.
   enum class Look : std::uint8_t { kNothing, kFound, kNeverLooks };
-  // A poller's look() itself defers the cancellation of the thread (NotCancelled) where it makes
-  // system calls.
+  // Itself defers the cancellation of the thread (NotCancelled) where it makes system calls that
+  // are cancellation points.
   virtual Look look() noexcept { return Look::kNeverLooks; }
   // Pollers only: from now on the descriptor must become ready when there is input. Returns false
   // if there is input already: call look() again.

@@ -15,8 +15,15 @@ class HotHandler {
   [[nodiscard]] bool hot() const noexcept { return times_ >= tuning::kHot; }
   // The handler that was ready last; may be gone.
   [[nodiscard]] WatchTable::Name name() const noexcept { return name_; }
-  // Counts a turn while one is hot. Returns whether this turn calls it in place of epoll.
-  [[nodiscard]] bool look_due() noexcept { return ++looks_ % tuning::kLooksPerWait != 0; }
+  // Counts a turn while one is hot, or a look in place of one. Returns whether this turn calls it
+  // in place of epoll.
+  [[nodiscard]] bool look_due() noexcept {
+    if (++looks_ < tuning::kLooksPerWait) return true;
+    looks_ = 0;
+    return false;
+  }
+  // Whether look_due() will return true: then a look may take the place of a turn.
+  [[nodiscard]] bool look_is_next() const noexcept { return looks_ + 1 < tuning::kLooksPerWait; }
 
   // Epoll has reported this one alone.
   void ready(WatchTable::Name name) noexcept {
@@ -25,8 +32,10 @@ class HotHandler {
     else
       *this = HotHandler(name);
   }
-  // After a look: none stays hot that has found nothing for long.
+  // After a look: none stays hot that has found nothing for long. One that has found something may
+  // have taken long, and counts as several.
   void looked(bool found) noexcept {
+    if (found) looks_ += tuning::kLooksPerFind - 1;
     misses_ = found ? 0 : misses_ + 1;
     if (misses_ == tuning::kColdAfter) forget();
   }
@@ -39,7 +48,7 @@ class HotHandler {
 
   WatchTable::Name name_ = WatchTable::kNoName;
   std::uint32_t times_ = 0;   // ready in a row
-  std::uint32_t looks_ = 0;   // turns since it became hot
+  std::uint32_t looks_ = 0;   // since epoll was polled
   std::uint32_t misses_ = 0;  // in a row
 };
 

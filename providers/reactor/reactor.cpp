@@ -153,20 +153,26 @@ void Reactor::look_around() noexcept {
 }
 
 bool Reactor::look() noexcept {
-  Handler* handler = nullptr;
-  {
-    const ScopedLock guard(lock_);
-    const WatchTable::Slot* const slot = table_.find(hot_.name());
-    // Pollers are called by ask_pollers(), and only while awake.
-    if (slot == nullptr || slot->poller) {
-      hot_.forget();
-      return false;
-    }
-    handler = slot->handler;
-    running_.begin(handler, guard);
-  }
+  Handler* const handler = begin_look();
+  if (handler == nullptr) return false;
   const Handler::Look result = handler->look();
   running_.end();
+  return looked(result);
+}
+
+Handler* Reactor::begin_look() noexcept {
+  const ScopedLock guard(lock_);
+  const WatchTable::Slot* const slot = table_.find(hot_.name());
+  // Pollers are called by ask_pollers(), and only while awake.
+  if (slot == nullptr || slot->poller) {
+    hot_.forget();
+    return nullptr;
+  }
+  running_.begin(slot->handler, guard);
+  return slot->handler;
+}
+
+bool Reactor::looked(Handler::Look result) noexcept {
   if (result == Handler::Look::kNeverLooks)
     hot_.forget();
   else

@@ -211,6 +211,12 @@ class Reactor final : private WaitWord::Waker {
   bool lone_turn() noexcept;     // the same, then releases the role
   bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
   bool look() noexcept;
+  [[nodiscard]] Handler* begin_look() noexcept;  // null: it is gone
+  bool looked(Handler::Look result) noexcept;
+  // Whether a poll need only call the handler that is usually ready, and the call, which releases
+  // the role.
+  [[nodiscard]] bool look_suffices() const noexcept;
+  bool lone_look() noexcept;
   void look_around() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void count_look() noexcept { looks_.store(looks() + 1, std::memory_order_relaxed); }

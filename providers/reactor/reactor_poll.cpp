@@ -9,6 +9,7 @@ bool Reactor::poll_turn(std::uint32_t poll) noexcept {
   if (!poll_policy_.among_takes(poll)) lease_.end_takes();
   bool found = false;
   bool turned = false;
+  bool looked = false;
   wake_for_poll();
   const Glance glance = glance_at_pollers(found);
   if (glance == Glance::kServed) {
@@ -18,8 +19,13 @@ bool Reactor::poll_turn(std::uint32_t poll) noexcept {
       give_up_sleep();
     if (role_.claim()) {
       poll_policy_.unblocked();
-      found = lone_turn();
-      turned = true;
+      if (look_suffices()) {
+        looked = true;
+        turned = found = lone_look();
+      } else {
+        found = lone_turn();
+        turned = true;
+      }
     } else if (driven_here()) {
       return false;
     } else {
@@ -30,10 +36,26 @@ bool Reactor::poll_turn(std::uint32_t poll) noexcept {
     poll_policy_.found();
     return true;
   }
-  poll_policy_.found_nothing(poll, glance == Glance::kQuiet);
+  poll_policy_.found_nothing(poll, looked || glance == Glance::kQuiet);
   if (!poll_policy_.yield_due(poll)) return turned;
   poll_policy_.yield(poll);
   return true;  // other threads have run, and may have found something
+}
+
+bool Reactor::look_suffices() const noexcept {
+  return hot_.hot() && hot_.look_is_next() && !pollers_awake() && turn_policy_.habitual() &&
+         !poll_policy_.contended() && direct_.fd < 0 && !has_queued() &&
+         !next_turn_.load(std::memory_order_relaxed);
+}
+
+// Like that of a poller that is served, a find counts as a turn.
+bool Reactor::lone_look() noexcept {
+  static_cast<void>(hot_.look_due());
+  Handler* const handler = begin_look();
+  const bool found = handler != nullptr && looked(handler->look());
+  if (found) turn_policy_.begin_serving();
+  running_.end_with([this] { release(); });
+  return found;
 }
 
 void Reactor::found_many() noexcept {

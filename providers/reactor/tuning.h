@@ -26,11 +26,13 @@ static_assert(kContendedStride < kUncontendedStride && kPatientPolls < kUnconten
 
 // ---- HotHandler --------------------------------------------------------------------------------
 // While polling: a handler that was the only ready one kHot times in a row is called directly
-// (look), until that has found nothing kColdAfter times in a row; meanwhile epoll is polled only
-// every kLooksPerWait-th turn.
+// (look), until that has found nothing kColdAfter times in a row. Meanwhile epoll is polled, and
+// a whole turn made, only in place of every kLooksPerWait-th look, where one that finds something
+// counts as kLooksPerFind.
 inline constexpr std::uint32_t kHot = 4;
-inline constexpr std::uint32_t kColdAfter = 64;
-inline constexpr std::uint32_t kLooksPerWait = 8;
+inline constexpr std::uint32_t kColdAfter = 256;
+inline constexpr std::uint32_t kLooksPerWait = 32;
+inline constexpr std::uint32_t kLooksPerFind = 4;
 
 // ---- PollerSet ---------------------------------------------------------------------------------
 // A poller rests when this many turns have asked it in vain; if there are more than kManyPollers,

@@ -83,7 +83,10 @@ class TurnPolicy {
   [[nodiscard]] bool end_turn(bool found) noexcept {
     const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
     turns_.store(turns, std::memory_order_relaxed);
-    return turns >= tuning::kHabit && (!found || turns % tuning::kHabit <= 1);
+    if (turns < tuning::kHabit) return false;
+    if (found && turns != tuning::kHabit && turns - renewed_at_ < tuning::kHabit) return false;
+    renewed_at_ = turns;
+    return true;
   }
   // After end_turn(): whether few pollers that rest are to be woken.
   [[nodiscard]] bool wakes_few() const noexcept {
@@ -94,6 +97,7 @@ class TurnPolicy {
   std::uint32_t waits_saved_ = 0;  // turns that did not poll epoll, weighted
   std::uint32_t turns_per_wait_ = tuning::kTurnsPerWait;
   std::uint32_t found_ = 0;                // turns that found something, since timers were checked
+  std::uint32_t renewed_at_ = 0;           // the turn that renewed the lease last
   std::atomic<std::uint32_t> glances_{0};  // polls in a row that only checked the signs
   std::atomic<std::uint32_t> glances_if_some_rest_{tuning::kGlancesIfSomeRest};  // before a turn
   std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread

@@ -41,17 +41,20 @@ void Connection::go_on(unsigned what) noexcept {
 Handler::Look Connection::look() noexcept {
   const QpGuard guard(lock_);
   if (link_ == nullptr) return Look::kNothing;
-  if (state_ == State::kReady && intake_.receive_short()) [[likely]] {
-    queue_.new_turn();
-    queue_.collect_answered();
-    if (shared_.fault.raised || queue_.has_unsent()) [[unlikely]] {
-      const trace::About about(shared_.context);
-      const NotCancelled scope;
-      act(Intake::Event::kNone);
-    }
-    return Look::kFound;
+  if (state_ != State::kReady) [[unlikely]]
+    return look_at_all();
+  const Link::Quick quick = intake_.receive_short();
+  if (quick < Link::Quick::kDelivered)
+    return quick == Link::Quick::kNothing ? Look::kNothing : look_at_all();
+  queue_.new_turn();
+  queue_.collect_answered();
+  if (quick == Link::Quick::kRead || shared_.fault.raised || queue_.has_unsent()) [[unlikely]] {
+    const trace::About about(shared_.context);
+    const NotCancelled scope;
+    if (quick == Link::Quick::kRead && !shared_.fault.raised) intake_.take_read();
+    act(Intake::Event::kNone);
   }
-  return look_at_all();
+  return Look::kFound;
 }
 
 Handler::Look Connection::look_at_all() noexcept {

@@ -61,12 +61,18 @@ Intake::Event Intake::on_ready(unsigned what) noexcept {
   return Event::kNone;
 }
 
-bool Intake::receive_short() noexcept {
-  if (input_ != Input::kOpen || unfinished_ || waiting_ || stalled_ || peer_closed_ ||
-      !shared_.link->receive_short(queue_))
-    return false;
-  delivered();
-  return true;
+Link::Quick Intake::receive_short() noexcept {
+  if (input_ != Input::kOpen || unfinished_ || waiting_ || stalled_ || peer_closed_)
+    return Link::Quick::kElse;
+  const Link::Quick quick = shared_.link->receive_short(queue_);
+  if (quick >= Link::Quick::kDelivered) delivered();
+  return quick;
+}
+
+void Intake::take_read() noexcept {
+  std::size_t work = Queue::kPassBudget;
+  deliver_staged(work);
+  if (!shared_.fault.raised) end_pass(work);
 }
 
 Intake::Event Intake::receive() noexcept {
@@ -142,10 +148,7 @@ void Intake::end_pass(std::size_t work) noexcept {
 
 void Intake::open() noexcept {
   set_input(Input::kOpen);
-  if (shared_.link->incoming().staged == 0) return;
-  std::size_t work = Queue::kPassBudget;
-  deliver_staged(work);
-  if (!shared_.fault.raised) end_pass(work);
+  if (shared_.link->incoming().staged != 0) take_read();
 }
 
 // ---- messages that arrived before their receive was posted --------------------------------------

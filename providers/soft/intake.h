@@ -46,8 +46,10 @@ class Intake {
 
   // ---- all of these require a link --------------------------------------------------------------
   [[nodiscard]] Event on_ready(unsigned what) noexcept UDAPL_REQUIRES(qp_locked);
-  // Fast path for short messages. Returns false if on_ready() has to handle the input.
-  [[nodiscard]] bool receive_short() noexcept UDAPL_REQUIRES(qp_locked);
+  // Fast path for short messages. kElse: on_ready() has to handle the input; kRead: take_read() has
+  // to handle the rest.
+  [[nodiscard]] Link::Quick receive_short() noexcept UDAPL_REQUIRES(qp_locked);
+  void take_read() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
   // To be called before the peer is judged to be silent: reads what has arrived. Timers may run
   // before the descriptors are looked at; after the process was stopped, all that are due do.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// IwarpLink: set-up, and what is sent.
 #include "providers/soft/iwarp_link.h"
 
 #include "common/copy_bytes.h"
@@ -19,50 +21,11 @@ namespace udapl::soft {
 
 namespace {
 
-// The number of bytes that are delivered in place before their room is returned to the peer.
-constexpr std::size_t kSlice = 32 * 1024;
-// The number of checks that may find an incomplete frame unchanged before its front is staged.
-constexpr int kPatientLooks = 64;
-// The number of bytes that are read ahead before a frame is opened, and behind an opened segment.
-// Payload among them is copied once more.
-constexpr std::size_t kAroundOpened = 1024;
 // Pad and CRC of a frame are in its last bytes.
 constexpr std::size_t kTrailer = 8;
 static_assert(kTrailer > 3 + iwarp::kCrcSize);
 // Longer RDMA Writes may be faster without the peer (DirectAccess).
 constexpr std::size_t kMaxShortWrite = 2 * 1024 - 1;
-// If the bytes that follow are lent, a segment is opened if at least this much of it is missing.
-constexpr std::size_t kMinLentOpened = 1024;
-
-// Reads the rest of an opened segment from the stream.
-class StreamPayload final : public iwarp::Payload {
- public:
-  // `behind`: room for the bytes after open_bytes().
-  StreamPayload(ByteStream& stream, std::size_t open_bytes, std::span<std::byte> behind) noexcept
-      : stream_(stream), open_bytes_(open_bytes), behind_(behind) {}
-  std::size_t put(std::span<std::byte> room) noexcept override {
-    if (room.size() < open_bytes_) behind_ = {};
-    asked_ = room.size() + behind_.size();
-    result_ = stream_.receive_both(room, behind_);
-    if (result_.kind != IoResult::kDone) return 0;
-    const std::size_t into_place = std::min(result_.bytes, room.size());
-    staged_ = result_.bytes - into_place;
-    return into_place;
-  }
-  [[nodiscard]] const IoResult& result() const noexcept { return result_; }
-  [[nodiscard]] std::size_t staged() const noexcept { return staged_; }
-  [[nodiscard]] bool was_filled() const noexcept {
-    return result_.kind == IoResult::kDone && result_.bytes == asked_;
-  }
-
- private:
-  ByteStream& stream_;
-  std::size_t open_bytes_;
-  std::span<std::byte> behind_;
-  std::size_t asked_ = 0;
-  std::size_t staged_ = 0;
-  IoResult result_;
-};
 
 }  // namespace
 
@@ -177,9 +140,10 @@ bool IwarpLink::send_at_once(const Short& message) noexcept {
   const bool write = message.opcode == iwarp::Opcode::kWrite;
   const std::size_t header = write ? iwarp::kTaggedHeaderSize : iwarp::kUntaggedHeaderSize;
   const std::size_t size = iwarp::fpdu_size(header + length);
-  if (size > shm::kMaxLatest || rings_ == nullptr || !in_frames_ || !all_sent() || sender_.busy() ||
-      udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
+  if (!all_sent() || sender_.busy() || udapl::trace::enabled(udapl::trace::kDetail)) [[unlikely]]
     return false;
+  if (rings_ == nullptr) return send_copy(message);
+  if (size > shm::kMaxLatest || !in_frames_) return false;
   std::byte* const frame = rings_->frame_room(size, write);
   if (frame == nullptr) [[unlikely]]
     return false;
@@ -191,6 +155,16 @@ bool IwarpLink::send_at_once(const Short& message) noexcept {
   rings_->send_frame(size);
   batch_.skip(size);
   built_ = sent_ = batch_.sent();
+  return true;
+}
+
+// What the stream does not accept stays in the batch.
+bool IwarpLink::send_copy(const Short& message) noexcept {
+  if (!sender_.adds_short() ||
+      !sender_.add_short(batch_, {message.opcode, message.stag, message.to}, message.payload))
+    return false;
+  built_ = batch_.appended();
+  count_sent(stream_->send(batch_.spans(), 0));
   return true;
 }
 
@@ -245,167 +219,6 @@ unsigned IwarpLink::meaning(std::uint32_t events) noexcept {
   if ((events & EPOLLRDHUP) != 0) what |= kPeerEnd;
   if ((events & (EPOLLHUP | EPOLLERR)) != 0) what |= kBroken;
   return what;
-}
-
-// ---- incoming -----------------------------------------------------------------------------------
-
-Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) noexcept {
-  if (inbound != nullptr && staging_.staged().empty()) {
-    const ByteStream::Input input = stream_->input();
-    if (!input.bytes.empty()) {
-      if (deliver_in_place(input, *inbound, work))  // look() reports anything else that is pending
-        return input.lent_follows ? Received::kMore : Received::kNothing;
-      if (!front_is_stuck(input.bytes.size())) return Received::kNothing;
-    }
-  }
-  if (inbound != nullptr && receiver_.open_bytes() != 0 && staging_.staged().empty())
-    return fill_opened(*inbound, work);
-  // If the Receiver has not seen the staged bytes, it does not know how many are needed.
-  const auto needed = [&] {
-    const std::span<const std::byte> bytes = staging_.staged();
-    if (inbound != nullptr || bytes.size() < iwarp::kFpduLengthSize) return receiver_.needed();
-    return iwarp::fpdu_size(iwarp::load16(bytes.data()));
-  };
-  if (!staging_.reserve(needed())) return Received::kNoMemory;
-  std::span<std::byte> room = staging_.room();
-  // Read only the frame that is not contiguous in the ring.
-  if (in_place_ && inbound != nullptr && needed() > staging_.staged().size())
-    room = room.first(std::min(room.size(), needed() - staging_.staged().size()));
-  const bool ahead = inbound != nullptr && receiver_.expects_large();
-  if (ahead) {
-    const std::size_t rest = needed() - std::min(needed(), staging_.staged().size());
-    room = room.first(std::min(room.size(), std::max(rest, kAroundOpened)));
-  }
-  const IoResult result = stream_->receive(room);
-  if (result.kind == IoResult::kBlocked) return Received::kNothing;
-  if (result.kind == IoResult::kEnd) return end_of_stream();
-  if (result.kind == IoResult::kBroken) {
-    error_ = result.error;
-    return Received::kBroken;
-  }
-  staging_.filled(result.bytes);
-  incoming_.bytes += result.bytes;
-  if (inbound != nullptr) {
-    deliver(*inbound, work);
-  } else {
-    note_incoming();
-    incoming_.mid_frame = incoming_.staged < needed();
-    if (!incoming_.mid_frame) return Received::kFirst;
-    work -= std::min(work, result.bytes);
-  }
-  const bool filled = ahead ? result.bytes == room.size() : staging_.was_filled();
-  return filled ? Received::kMore : Received::kNothing;
-}
-
-Link::Received IwarpLink::end_of_stream() noexcept {
-  incoming_.torn = receiver_.mid_fpdu() && !stream_->ended_on_purpose();
-  return Received::kEnd;
-}
-
-// Delivers the messages in place, from where the peer has written them.
-bool IwarpLink::receive_short(iwarp::Inbound& inbound) noexcept {
-  if (rings_ == nullptr || !in_place_ || !staging_.staged().empty()) return false;
-  const std::size_t used = receiver_.feed_plain(rings_->only_input(), inbound);
-  if (used == 0) return false;
-  rings_->drop(used, receiver_.placed());
-  incoming_.bytes += used;
-  incoming_.frames = receiver_.fpdus();
-  if (receiver_.waits() || receiver_.state() != iwarp::Receiver::State::kOpen) [[unlikely]]
-    note_state();
-  return true;
-}
-
-// Reads the next bytes of an opened segment straight into their destination.
-Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work) noexcept {
-  if (!staging_.reserve(kAroundOpened)) return Received::kNoMemory;
-  const std::span<std::byte> behind = staging_.room().first(kAroundOpened);
-  StreamPayload payload(*stream_, receiver_.open_bytes(), behind);
-  receiver_.fill(inbound, payload);
-  const IoResult& result = payload.result();
-  if (result.kind == IoResult::kEnd) return end_of_stream();
-  if (result.kind == IoResult::kBroken) {
-    error_ = result.error;
-    return Received::kBroken;
-  }
-  incoming_.bytes += result.bytes;
-  work -= std::min(work, result.bytes);
-  if (payload.staged() != 0) staging_.filled(payload.staged());
-  deliver(inbound, work);
-  if (in_place_ && result.kind == IoResult::kDone) return Received::kMore;
-  return payload.was_filled() || (result.bytes == 0 && receiver_.open_bytes() == 0)
-             ? Received::kMore
-             : Received::kNothing;
-}
-
-// Delivers in slices, after each of which the peer has room for more. Returns true if anything was
-// delivered.
-bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
-                                 std::size_t& work) noexcept {
-  in_place_ = true;
-  receiver_.set_in_place(input.lent_follows ? kMinLentOpened : 0);
-  bool any = false;
-  while (work != 0 && !input.bytes.empty()) {
-    std::size_t left = std::min(work, kSlice);
-    work -= left;
-    const std::size_t used = receiver_.feed(input.bytes, inbound, left);
-    work += left;
-    if (used == 0) break;
-    any = true;
-    stream_->drop(used, receiver_.placed());
-    input.bytes = input.bytes.subspan(used);
-    incoming_.bytes += used;
-  }
-  note_incoming();
-  return any;
-}
-
-// Called when only the front of a frame is available, usually because the peer is about to write
-// the rest. Returns true if that takes too long, or if the ring wraps there or the peer waits for
-// room: then the front must be staged.
-bool IwarpLink::front_is_stuck(std::size_t bytes) noexcept {
-  if (receiver_.stalled()) return false;
-  if (bytes != cut_bytes_) {
-    cut_bytes_ = bytes;
-    cut_looks_ = 0;
-  }
-  return ++cut_looks_ > kPatientLooks || stream_->cut();
-}
-
-void IwarpLink::deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept {
-  staging_.drop(receiver_.feed(staging_.staged(), inbound, work));
-  note_incoming();
-}
-
-bool IwarpLink::release(iwarp::Inbound& inbound) noexcept {
-  const bool moved = receiver_.release(inbound);
-  note_incoming();
-  return moved;
-}
-
-void IwarpLink::refuse_held() noexcept {
-  receiver_.refuse_held();
-  note_incoming();
-}
-
-void IwarpLink::drop_held() noexcept {
-  receiver_.drop_held();
-  note_incoming();
-}
-
-void IwarpLink::note_incoming() noexcept {
-  note_state();
-  stream_->placed(receiver_.placed());
-}
-
-void IwarpLink::note_state() noexcept {
-  Incoming& in = incoming_;
-  in.waits = receiver_.waits();
-  in.full = receiver_.stalled();
-  in.failed = receiver_.state() == iwarp::Receiver::State::kFailed;
-  in.failed_in_answer = receiver_.failed_in_answer();
-  in.staged = staging_.staged().size();
-  in.mid_frame = (in.staged != 0 || receiver_.opened()) && in.staged < receiver_.needed();
-  in.frames = receiver_.fpdus();
 }
 
 }  // namespace udapl::soft

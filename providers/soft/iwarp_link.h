@@ -86,7 +86,9 @@ class IwarpLink final : public Link {
   [[nodiscard]] bool rest() noexcept override { return stream_->rest(); }
 
   Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept override;
-  [[nodiscard]] bool receive_short(iwarp::Inbound& inbound) noexcept override;
+  [[nodiscard]] Quick receive_short(iwarp::Inbound& inbound) noexcept override {
+    return rings_ != nullptr ? take_short(inbound) : read_short(inbound);
+  }
   void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept override;
   void end_receive_pass() noexcept override {
     staging_.end_pass(receiver_.needed(), receiver_.stalled());
@@ -109,6 +111,10 @@ class IwarpLink final : public Link {
   void count_sent(const IoResult& result) noexcept;
   [[nodiscard]] Received end_of_stream() noexcept;
   [[nodiscard]] bool put_short(const Short& message) noexcept;
+  [[nodiscard]] bool send_copy(const Short& message) noexcept;
+  [[nodiscard]] Quick take_short(iwarp::Inbound& inbound) noexcept;
+  [[nodiscard]] Quick read_short(iwarp::Inbound& inbound) noexcept;
+  [[nodiscard]] Quick break_at_read(int error) noexcept;
   void wait_for(unsigned what) noexcept override;
   [[nodiscard]] static unsigned meaning(std::uint32_t events) noexcept;
   void note_incoming() noexcept;
@@ -133,6 +139,8 @@ class IwarpLink final : public Link {
   bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
   std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
   int cut_looks_ = 0;          // checks since that size changed
+  bool reads_short_ = false;   // the last read has left room that read_short() does not need
+  bool broken_ = false;        // read_short() has found the stream broken: receive() reports it
 };
 
 }  // namespace udapl::soft

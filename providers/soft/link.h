@@ -132,7 +132,7 @@ class Link {
   [[nodiscard]] virtual bool send_short(const Short&) noexcept { return false; }
   virtual Flushed flush_short() noexcept { return Flushed::kDone; }
   // send_short() and flush_short() for a single message. Returns false, with nothing done, if those
-  // or begin_*() must be called instead.
+  // or begin_*() must be called instead. Unless all_sent() afterwards, flush() must be called.
   [[nodiscard]] virtual bool send_at_once(const Short&) noexcept { return false; }
 
   // Builds about `limit` bytes of the message that was begun, or fewer if flush() has to hand over
@@ -187,9 +187,14 @@ class Link {
   // Without an inbound, reads the first message and keeps it.
   virtual Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept = 0;
   // Fast path instead of look() and receive(), while only input is awaited: delivers short messages
-  // that have arrived completely and need at most a receive. Returns false if it did nothing; then
-  // look() tells what is pending.
-  [[nodiscard]] virtual bool receive_short(iwarp::Inbound&) noexcept { return false; }
+  // that have arrived completely and need at most a receive.
+  enum class Quick : std::uint8_t {
+    kElse,       // it did nothing: look() tells what is pending
+    kNothing,    // nothing is pending
+    kDelivered,  // and no bytes are left over
+    kRead        // has read, and maybe delivered: call deliver() for the rest
+  };
+  [[nodiscard]] virtual Quick receive_short(iwarp::Inbound&) noexcept { return Quick::kElse; }
   // Delivers what has been read and not yet delivered.
   virtual void deliver(iwarp::Inbound& inbound, std::size_t& work) noexcept = 0;
   virtual void end_receive_pass() noexcept {}

@@ -140,6 +140,8 @@ class Queue final : public iwarp::Inbound {
         !requests_.post_at_once(kind, id, segment, remote, flags))
       return false;
     ++burst_;
+    if (!shared_.link->all_sent()) [[unlikely]]
+      transmit(kPostBudget);
     return true;
   }
   // Called after a post. Returns whether to send now; otherwise the request waits to be sent

@@ -26,7 +26,8 @@ bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_L
                           remote.virtual_address,
                           {from, length}}))
     return false;
-  if (requests_.empty() && !some_unplaced() && !waits_for_placement(kind)) {
+  if (requests_.empty() && !some_unplaced() && !waits_for_placement(kind) && link.all_sent())
+      [[likely]] {
     report_success(kind, id, flags, length);
     return true;
   }

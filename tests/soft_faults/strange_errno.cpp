@@ -8,9 +8,12 @@
 #include <dlfcn.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 #include <string>
 
 #include "every_fault.h"
@@ -59,6 +62,20 @@ STRANGE_CALL(ssize_t, send, Call::kSend, (int fd, const void* from, size_t size,
              (fd, from, size, flags))
 STRANGE_CALL(ssize_t, sendmsg, Call::kSendmsg, (int fd, const msghdr* message, int flags),
              (fd, message, flags))
+
+// The provider makes some of these calls without the functions of the C library.
+[[gnu::visibility("default")]] long syscall(long number, ...) {
+  static const auto next = real<long (*)(long, ...)>("syscall");
+  std::array<long, 6> arguments{};
+  va_list list;
+  va_start(list, number);
+  for (long& argument : arguments) argument = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_recvfrom && fails(Call::kRecv)) return -1;
+  if (number == SYS_sendto && fails(Call::kSend)) return -1;
+  return next(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+              arguments[5]);
+}
 
 }  // extern "C"
 

@@ -16,6 +16,7 @@
 #include "common/not_cancelled.h"
 #include "providers/soft/io/lingering_close.h"
 #include "providers/soft/io/reset_connection.h"
+#include "providers/soft/io/socket_calls.h"
 #include "providers/soft/shm/kernel_copy.h"
 
 namespace udapl::soft {
@@ -118,6 +119,8 @@ void TcpStream::unwatch() noexcept {
 }
 
 IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans, std::size_t) noexcept {
+  if (spans.size() == 1)
+    return send({static_cast<const std::byte*>(spans.front().data), spans.front().size});
   msghdr message{};
   // sendmsg only reads the list and what it points to.
   message.msg_iov = const_cast<iovec*>(reinterpret_cast<const iovec*>(spans.data()));
@@ -131,7 +134,7 @@ IoResult TcpStream::send(std::span<const iwarp::IoSpan> spans, std::size_t) noex
 
 IoResult TcpStream::send(std::span<const std::byte> bytes) noexcept {
   const IoResult result = outcome(moved_by(
-      [&] { return ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }));
+      [&] { return send_to(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT); }));
   peer_watch_.sent();
   return result;
 }
@@ -152,7 +155,7 @@ IoResult TcpStream::outcome_of_receive(ssize_t moved, bool had_room) noexcept {
 
 IoResult TcpStream::receive(std::span<std::byte> room) noexcept {
   return outcome_of_receive(
-      moved_by([&] { return ::recv(fd(), room.data(), room.size(), MSG_DONTWAIT); }),
+      moved_by([&] { return receive_from(fd(), room.data(), room.size(), MSG_DONTWAIT); }),
       !room.empty());
 }
 

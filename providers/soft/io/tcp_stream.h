@@ -42,7 +42,7 @@ class TcpStream final : public ByteStream {
   void set_events(std::uint32_t events) noexcept override;  // no system call if unchanged
   // Only recv() can tell whether there is input.
   [[nodiscard]] std::uint32_t look() noexcept override { return EPOLLIN; }
-  // One sendmsg.
+  // One send or sendmsg.
   IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
   [[nodiscard]] std::size_t copied_first() const noexcept override;
   IoResult receive(std::span<std::byte> room) noexcept override;  // one recv
