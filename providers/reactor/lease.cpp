@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include <poll.h>
 #include <sys/timerfd.h>
@@ -119,12 +120,17 @@ bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   return false;
 }
 
-void Lease::after_takeover(bool nothing) noexcept {
-  const Clock::rep now = after_poll_.load(std::memory_order_relaxed);
-  const Clock::rep next = nothing ? std::min(2 * now, Clock::duration(kLongest).count())
+void Lease::after_takeover(bool nothing, Clock::time_point now) noexcept {
+  const Clock::rep length = after_poll_.load(std::memory_order_relaxed);
+  const Clock::rep next = nothing ? std::min(2 * length, Clock::duration(kLongest).count())
                                   : Clock::duration(kShortest).count();
-  if (next != now) after_poll_.store(next, std::memory_order_relaxed);
-  if (!nothing) waits_.store(0, std::memory_order_relaxed);
+  if (next != length) after_poll_.store(next, std::memory_order_relaxed);
+  if (!nothing) {
+    waits_.store(0, std::memory_order_relaxed);
+    if (now - std::exchange(found_, now) < kBetweenSpins)
+      spins_until_.store((now + kBetweenSpins).time_since_epoch().count(),
+                         std::memory_order_relaxed);
+  }
   pushes_.store(0, std::memory_order_relaxed);
 }
 

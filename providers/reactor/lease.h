@@ -27,8 +27,12 @@ class Lease {
   static constexpr auto kShortest = std::chrono::microseconds(30);
   static constexpr auto kLongest = std::chrono::milliseconds(1);
   // Pushing takes 10 us and more in a virtual machine. So the lease also grows while a consumer
-  // polls without a break, by this part of the time for which it has polled, to kLongest.
+  // polls without a break, by this part of the time for which it has polled, to kLongest. By less
+  // if it spins on memory between its polls: if, at most kBetweenSpins ago, the service thread had
+  // twice within that time to do what nobody polled for.
   static constexpr int kPolledPart = 64;
+  static constexpr int kPolledPartOfSpinners = 512;
+  static constexpr auto kBetweenSpins = std::chrono::milliseconds(500);
   // While a consumer takes one item after the other. It comes back for the next one, but what it
   // does with each may take some microseconds.
   static constexpr auto kAfterTakes = std::chrono::microseconds(240);
@@ -59,7 +63,8 @@ class Lease {
                       std::uint32_t pollers = 0) noexcept {
     const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
     if (pushes == 0) polled_since_ = now;
-    const Clock::duration grown = kShortest + (now - polled_since_) / kPolledPart;
+    const int part = spins_on_memory(now) ? kPolledPartOfSpinners : kPolledPart;
+    const Clock::duration grown = kShortest + (now - polled_since_) / part;
     const Clock::duration many = pollers * Clock::duration(kPerPoller) *
                                  std::min(pushes, kPushesToGrowMany) / kPushesToGrowMany;
     const Clock::duration usual = std::min(std::max(grown, many), Clock::duration(kLongest));
@@ -159,9 +164,12 @@ class Lease {
   }
   // Called after the service thread had taken over. `nothing`: the application came back before
   // anything happened.
-  void after_takeover(bool nothing) noexcept;
+  void after_takeover(bool nothing, Clock::time_point now) noexcept;
 
  private:
+  [[nodiscard]] bool spins_on_memory(Clock::time_point now) const noexcept {
+    return now.time_since_epoch().count() < spins_until_.load(std::memory_order_relaxed);
+  }
   bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: timer pushed
   void arm(Clock::rep when) noexcept;
   [[nodiscard]] Clock::rep begin_park(Instead instead, const Deadline& timer,
@@ -176,9 +184,11 @@ class Lease {
   std::atomic<Clock::rep> takes_until_{0};  // likewise; 0: the consumer has found nothing more
   std::atomic<Clock::rep> armed_{0};        // when the timer fires
   std::atomic<Clock::rep> after_poll_{Clock::duration(kShortest).count()};
-  std::atomic<std::uint32_t> waits_{0};   // in a row
-  std::atomic<std::uint32_t> pushes_{0};  // by polls, in a row
-  Clock::time_point polled_since_;        // the first of these; used by the holder of the role
+  std::atomic<std::uint32_t> waits_{0};     // in a row
+  std::atomic<std::uint32_t> pushes_{0};    // by polls, in a row
+  Clock::time_point polled_since_;          // the first of these; used by the holder of the role
+  std::atomic<Clock::rep> spins_until_{0};  // until then the consumer is taken for a spinner
+  Clock::time_point found_{};               // the last takeover not in vain; of the service thread
   std::atomic<Parked> parked_{Parked::kNo};
   std::atomic<bool> lost_{false};  // the program has closed the timer
   WaitWord word_;                  // the service thread sleeps on it once lost_

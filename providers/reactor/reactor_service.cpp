@@ -126,7 +126,7 @@ void Reactor::guard() noexcept {
       return release();
     }
   } while (guard_sleeps(found));
-  lease_.after_takeover(!found);
+  lease_.after_takeover(!found, Clock::now());
 }
 
 // Releases the role, sleeps in epoll, claims the role again and dispatches. Sets `found` if there

@@ -154,9 +154,31 @@ BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) 
   BOOST_TEST(!lease.valid(now + Lease::kLongest));
   // The service thread has taken over and found work: the lease is short again, as every
   // microsecond counts.
-  lease.after_takeover(false);
+  lease.after_takeover(false, now);
   lease.renew_for_poll(now += 1h);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
+}
+
+// A program that polls for some milliseconds, and then spins on memory, does so again.
+BOOST_FIXTURE_TEST_CASE(it_stays_short_for_who_spins_on_memory_between_polls, Parked) {
+  Clock::time_point now = start;
+  const auto poll_for_10ms = [&] {
+    for (const auto end = now + 10ms; now < end; now += 1us) lease.renew_for_poll(now);
+  };
+  const auto after = [](int part) { return Lease::kShortest + 10'000us / part; };
+  for (int spins = 0; spins < 3; ++spins) {
+    poll_for_10ms();
+    BOOST_TEST(lease.valid(now + after(Lease::kPolledPartOfSpinners) / 2 - 2us));
+    BOOST_TEST(lease.valid(now + after(Lease::kPolledPartOfSpinners)) == (spins < 2));
+    lease.after_takeover(false, now += 1ms);
+  }
+  // A break of the program, such as a computation, is not one after the other.
+  now += Lease::kBetweenSpins;
+  poll_for_10ms();
+  BOOST_TEST(lease.valid(now + after(Lease::kPolledPart) / 2 - 2us));
+  lease.after_takeover(false, now += 1ms);
+  poll_for_10ms();
+  BOOST_TEST(lease.valid(now + after(Lease::kPolledPart) / 2 - 2us));
 }
 
 // To put many pollers to rest and to wake them again takes long. But a consumer that polls only
@@ -176,7 +198,7 @@ BOOST_FIXTURE_TEST_CASE(it_grows_faster_if_many_pollers_are_awake, Parked) {
   poll_until(now + 30ms, 100 * kPollers);
   BOOST_TEST(lease.valid(now + Lease::kLongest / 2));
   BOOST_TEST(!lease.valid(now + Lease::kLongest));
-  lease.after_takeover(false);
+  lease.after_takeover(false, now);
   lease.renew_for_poll(now += 1h, false, kPollers);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
 }
