@@ -89,7 +89,8 @@ class Handler {
 
   // Called instead of epoll_wait if this handler was ready several times in a row while the
   // application polled. Checks for input, handles it as on_ready would, and returns the outcome.
-  enum class Look : std::uint8_t { kNothing, kFound, kNeverLooks };
+  // kQuiet: found nothing, and another look soon costs little.
+  enum class Look : std::uint8_t { kNothing, kFound, kNeverLooks, kQuiet };
   // Itself defers the cancellation of the thread (NotCancelled) where it makes system calls that
   // are cancellation points.
   virtual Look look() noexcept { return Look::kNeverLooks; }

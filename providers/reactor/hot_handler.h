@@ -22,8 +22,11 @@ class HotHandler {
     looks_ = 0;
     return false;
   }
-  // Whether look_due() will return true: then a look may take the place of a turn.
-  [[nodiscard]] bool look_is_next() const noexcept { return looks_ + 1 < tuning::kLooksPerWait; }
+  // Whether a look may take the place of a turn: look_due() will return true, and looks cost
+  // little.
+  [[nodiscard]] bool look_suffices() const noexcept {
+    return quiet_ && looks_ + 1 < tuning::kLooksPerWait;
+  }
 
   // Epoll has reported this one alone.
   void ready(WatchTable::Name name) noexcept {
@@ -32,12 +35,14 @@ class HotHandler {
     else
       *this = HotHandler(name);
   }
-  // After a look: none stays hot that has found nothing for long. One that has found something may
-  // have taken long, and counts as several.
-  void looked(bool found) noexcept {
-    if (found) looks_ += tuning::kLooksPerFind - 1;
-    misses_ = found ? 0 : misses_ + 1;
-    if (misses_ == tuning::kColdAfter) forget();
+  // After a look: none stays hot that has found nothing for long. One that was not quiet may have
+  // taken long, and counts as several.
+  void looked(bool found, bool quiet) noexcept {
+    const std::uint32_t weight = quiet ? 1 : tuning::kQuietPerLook;
+    looks_ += weight - 1;
+    if (!found) quiet_ = quiet;
+    misses_ = found ? 0 : misses_ + weight;
+    if (misses_ >= tuning::kColdAfter) forget();
   }
   void forget() noexcept { *this = HotHandler(); }
 
@@ -50,6 +55,7 @@ class HotHandler {
   std::uint32_t times_ = 0;   // ready in a row
   std::uint32_t looks_ = 0;   // since epoll was polled
   std::uint32_t misses_ = 0;  // in a row
+  bool quiet_ = false;        // the last look that found nothing was
 };
 
 }  // namespace udapl

@@ -176,7 +176,7 @@ bool Reactor::looked(Handler::Look result) noexcept {
   if (result == Handler::Look::kNeverLooks)
     hot_.forget();
   else
-    hot_.looked(result == Handler::Look::kFound);
+    hot_.looked(result == Handler::Look::kFound, result == Handler::Look::kQuiet);
   return result == Handler::Look::kFound;
 }
 

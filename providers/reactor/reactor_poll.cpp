@@ -43,7 +43,7 @@ bool Reactor::poll_turn(std::uint32_t poll) noexcept {
 }
 
 bool Reactor::look_suffices() const noexcept {
-  return hot_.hot() && hot_.look_is_next() && !pollers_awake() && turn_policy_.habitual() &&
+  return hot_.hot() && hot_.look_suffices() && !pollers_awake() && turn_policy_.habitual() &&
          !poll_policy_.contended() && direct_.fd < 0 && !has_queued() &&
          !next_turn_.load(std::memory_order_relaxed);
 }

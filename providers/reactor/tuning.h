@@ -26,13 +26,13 @@ static_assert(kContendedStride < kUncontendedStride && kPatientPolls < kUnconten
 
 // ---- HotHandler --------------------------------------------------------------------------------
 // While polling: a handler that was the only ready one kHot times in a row is called directly
-// (look), until that has found nothing kColdAfter times in a row. Meanwhile epoll is polled, and
-// a whole turn made, only in place of every kLooksPerWait-th look, where one that finds something
-// counts as kLooksPerFind.
+// (look), until that has found nothing kColdAfter times in a row. Meanwhile epoll is polled only in
+// place of every kLooksPerWait-th look. A look that is not quiet (Handler::Look) counts as
+// kQuietPerLook. While they are quiet, only the polls of epoll are part of a turn.
 inline constexpr std::uint32_t kHot = 4;
 inline constexpr std::uint32_t kColdAfter = 256;
 inline constexpr std::uint32_t kLooksPerWait = 32;
-inline constexpr std::uint32_t kLooksPerFind = 4;
+inline constexpr std::uint32_t kQuietPerLook = 4;
 
 // ---- PollerSet ---------------------------------------------------------------------------------
 // A poller rests when this many turns have asked it in vain; if there are more than kManyPollers,

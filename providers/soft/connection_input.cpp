@@ -35,7 +35,7 @@ void Connection::go_on(unsigned what) noexcept {
   act(intake_.on_ready(what));
 }
 
-// Called by the reactor for a poller. Returns kFound if there was input, or the link has gone.
+// Called by the reactor. Returns kFound if there was input, or the link has gone.
 // Naming the subject of traces takes as long as a lock: short messages cause none, unless one is
 // refused.
 Handler::Look Connection::look() noexcept {
@@ -44,8 +44,8 @@ Handler::Look Connection::look() noexcept {
   if (state_ != State::kReady) [[unlikely]]
     return look_at_all();
   const Link::Quick quick = intake_.receive_short();
-  if (quick < Link::Quick::kDelivered)
-    return quick == Link::Quick::kNothing ? Look::kNothing : look_at_all();
+  if (quick < Link::Quick::kDelivered)  // over TCP, a look also finds out whether there is room
+    return quick == Link::Quick::kNothing && !queue_.blocked() ? Look::kQuiet : look_at_all();
   queue_.new_turn();
   queue_.collect_answered();
   if (quick == Link::Quick::kRead || shared_.fault.raised || queue_.has_unsent()) [[unlikely]] {

@@ -139,7 +139,7 @@ class IwarpLink final : public Link {
   bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
   std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
   int cut_looks_ = 0;          // checks since that size changed
-  bool reads_short_ = false;   // the last read has left room that read_short() does not need
+  bool reads_short_ = false;   // the last read was short, and not the rest of a frame
   bool broken_ = false;        // read_short() has found the stream broken: receive() reports it
 };
 

@@ -95,8 +95,8 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
     error_ = result.error;
     return Received::kBroken;
   }
+  reads_short_ = staging_.staged().empty() && result.bytes < kMaxReadShort && rings_ == nullptr;
   staging_.filled(result.bytes);
-  reads_short_ = result.bytes < kMaxReadShort && rings_ == nullptr;
   incoming_.bytes += result.bytes;
   if (inbound != nullptr) {
     deliver(*inbound, work);

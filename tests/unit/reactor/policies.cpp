@@ -228,29 +228,36 @@ BOOST_AUTO_TEST_CASE(hot_one_leaves_some_turns_to_epoll) {
   BOOST_TEST(looks == 10 * (tuning::kLooksPerWait - 1));
 }
 
-// Each may have taken long.
-BOOST_AUTO_TEST_CASE(finds_of_a_hot_one_bring_the_next_turn_nearer) {
+// Those that find something may have taken long.
+BOOST_AUTO_TEST_CASE(quiet_looks_take_the_place_of_turns) {
   HotHandler handler;
   for (std::uint32_t i = 0; i != tuning::kHot; ++i) handler.ready(7);
+  BOOST_TEST(!handler.look_suffices());
+  handler.looked(false, true);
   std::uint32_t finds = 0;
-  for (; handler.look_is_next(); ++finds) {
+  for (; handler.look_suffices(); ++finds) {
     BOOST_TEST(handler.look_due());
-    handler.looked(true);
+    handler.looked(true, false);
   }
-  BOOST_TEST(finds == tuning::kLooksPerWait / tuning::kLooksPerFind);
+  BOOST_TEST(finds == tuning::kLooksPerWait / tuning::kQuietPerLook);
   BOOST_TEST(!handler.look_due());
-  BOOST_TEST(handler.look_is_next());
+  BOOST_TEST(handler.look_suffices());
+  handler.looked(false, false);
+  BOOST_TEST(!handler.look_suffices());
 }
 
 BOOST_AUTO_TEST_CASE(hot_one_without_input_cools_down) {
-  HotHandler handler;
-  for (std::uint32_t i = 0; i != tuning::kHot; ++i) handler.ready(7);
-  for (std::uint32_t i = 1; i != tuning::kColdAfter; ++i) handler.looked(false);
-  handler.looked(true);
-  for (std::uint32_t i = 1; i != tuning::kColdAfter; ++i) handler.looked(false);
-  BOOST_TEST(handler.hot());
-  handler.looked(false);
-  BOOST_TEST(!handler.hot());
+  for (const bool quiet : {false, true}) {
+    const std::uint32_t most = tuning::kColdAfter / (quiet ? 1 : tuning::kQuietPerLook);
+    HotHandler handler;
+    for (std::uint32_t i = 0; i != tuning::kHot; ++i) handler.ready(7);
+    for (std::uint32_t i = 1; i != most; ++i) handler.looked(false, quiet);
+    handler.looked(true, false);
+    for (std::uint32_t i = 1; i != most; ++i) handler.looked(false, quiet);
+    BOOST_TEST(handler.hot());
+    handler.looked(false, quiet);
+    BOOST_TEST(!handler.hot());
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
