@@ -101,6 +101,7 @@ class Ep : public EpQueues {
     [[nodiscard]] int requests_held() const noexcept override {
       return static_cast<int>(ep_.requests.cookies.outstanding());
     }
+    void prepare() const noexcept override { ep_.prefetch(); }
 
    private:
     Ep& ep_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/prefetch.h"
 #include "dapl/transport/types.h"
 
 #include <algorithm>
@@ -123,6 +124,11 @@ class CookieRing {
     return slot != head;
   }
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+  // Fetches into the caches what the next post and the next completion need.
+  void prefetch() const noexcept {
+    prefetch_bytes(head_.load(std::memory_order_relaxed), sizeof(Cookie));
+    prefetch_bytes(tail_.load(std::memory_order_relaxed), sizeof(Cookie));
+  }
 
  private:
   struct Slots {

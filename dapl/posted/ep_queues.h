@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/annotations.h"
+#include "common/prefetch.h"
 #include "common/spin_lock.h"
 #include "dapl/objects/object.h"
 #include "dapl/posted/cookie_ring.h"
@@ -95,6 +96,12 @@ class EpQueues : public ObjectHeader {
   }
   [[nodiscard]] const char* break_detail() const noexcept {
     return break_detail_.load(std::memory_order_relaxed);
+  }
+  // Fetches into the caches what posts and completions need.
+  void prefetch() const noexcept {
+    prefetch_bytes(this, sizeof *this);
+    requests.cookies.prefetch();
+    receives.cookies.prefetch();
   }
   // Frees the slot of a completed work request, and of suppressed ones before it. Caller holds the
   // lock of the CQ.

@@ -88,6 +88,9 @@ class ConnectionSink {
   // transports that do not count them.
   [[nodiscard]] virtual int receives_held() const noexcept { return 0; }
   [[nodiscard]] virtual int requests_held() const noexcept { return 0; }
+  // No report either: a message is expected on this connection. Fetches into the caches what posts
+  // and completions need, and changes nothing.
+  virtual void prepare() const noexcept {}
 
  protected:
   ~ConnectionSink() = default;

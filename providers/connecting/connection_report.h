@@ -70,6 +70,7 @@ class ConnectionReport {
   void drain_outcome() noexcept { gate_.drain(kOutcome); }
   // Drains all calls.
   void drain() noexcept { gate_.drain(); }
+  [[nodiscard]] transport::ConnectionSink& sink() const noexcept { return sink_; }
   void close() noexcept { gate_.close(); }
 
  private:

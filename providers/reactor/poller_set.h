@@ -19,6 +19,8 @@ struct PollerCounts {
   std::atomic<std::uint32_t> awake{0};
   std::atomic<bool> some_rest{false};
   std::atomic<bool> some_when_polled{false};
+  // Input comes from one poller after the other as expected, and polls wait for it.
+  std::atomic<bool> in_order{false};
 };
 
 // The pollers of a reactor, by their slots: which are awake, their signs, and the order in which
@@ -63,7 +65,8 @@ class PollerSet {
   [[nodiscard]] bool asked(std::size_t place, std::uint32_t slot, bool found) noexcept;
 
   // ---- serving one that shows input ------------------------------------------------------------
-  // Returns one whose sign is not quiet, or null.
+  // Returns one whose sign is not quiet, or null. In the second case, `soon` may become one that is
+  // expected to have input after the next one: the caller has time to prepare for it.
   //
   // A program that uses its connections in turn probably gets its next input where it came after
   // this one the last time. As long as that proves right, the next glances check only there: the
@@ -72,7 +75,7 @@ class PollerSet {
   // Otherwise round robin, so that a peer that sends without end does not keep the others waiting.
   // If many are awake, a glance checks only some: first those behind the one that was served last,
   // then a further part of the list.
-  Awake* next_with_input() noexcept {
+  Awake* next_with_input(Awake*& soon) noexcept {
     const std::size_t count = awake_.size();
     if (served_ >= count) served_ = 0;
     std::size_t place = served_;
@@ -80,7 +83,8 @@ class PollerSet {
     const std::size_t expected = awake_[served_].follower;
     if (expected < count && !awake_[expected].sign->quiet()) return &awake_[expected];
     if (expectant_ != 0) {
-      --expectant_;
+      const std::size_t then = expected < count ? awake_[expected].follower : count;
+      if (expectant_-- == trust_ && then < count) soon = &awake_[then];
       return nullptr;
     }
     if (count <= tuning::kGlanced) return next_with_input(place, count, count);
@@ -121,12 +125,16 @@ class PollerSet {
   }
   // The poller at this place has input after the one that was served last.
   void learn(std::size_t place) noexcept {
+    const bool waited = expectant_ != trust_;  // no flood
     if (served_ < awake_.size()) {
       std::uint32_t& follower = awake_[served_].follower;
       trust_ = follower == place ? std::min(trust_ + 1, tuning::kTrusted) : 0;
       follower = static_cast<std::uint32_t>(place);
     }
     expectant_ = trust_;
+    const bool in_order = waited && trust_ == tuning::kTrusted;
+    if (in_order != counts_.in_order.load(std::memory_order_relaxed))
+      counts_.in_order.store(in_order, std::memory_order_relaxed);
   }
   [[nodiscard]] Sign& sign_of(std::uint32_t slot) noexcept {
     constexpr std::size_t kSize = std::tuple_size_v<Signs>;
@@ -148,7 +156,8 @@ class PollerSet {
 };
 
 // Which pollers the turns ask: all that are awake or, if they are many, a piece of the list in each
-// turn, and now and then one with a quiet sign. Used by the thread that holds the role.
+// turn, a small one if polls know where the next input comes from; and now and then one with a
+// quiet sign. Used by the thread that holds the role.
 class AskOrder {
  public:
   struct Piece {
@@ -157,13 +166,14 @@ class AskOrder {
     std::size_t quiet;  // as in PollerSet::next_to_ask
   };
   // `all`: some poller must be called although its sign may be quiet.
-  [[nodiscard]] Piece next(std::size_t awake, bool all) noexcept {
+  [[nodiscard]] Piece next(std::size_t awake, bool all, bool in_order = false) noexcept {
     ++asks_;
     if (all) return {0, awake, PollerSet::kAll};
     Piece piece{0, awake, PollerSet::kNone};
-    if (awake > tuning::kAskedPerTurn) {
+    const std::size_t most = in_order ? tuning::kAskedInOrder : tuning::kAskedPerTurn;
+    if (awake > most) {
       piece.begin = asked_ < awake ? asked_ : 0;
-      asked_ = piece.end = std::min(piece.begin + tuning::kAskedPerTurn, awake);
+      asked_ = piece.end = std::min(piece.begin + most, awake);
     }
     if (asks_ % tuning::kTurnsPerQuietCall == 0 && piece.end != piece.begin)
       piece.quiet = piece.begin + asks_ / tuning::kTurnsPerQuietCall % (piece.end - piece.begin);

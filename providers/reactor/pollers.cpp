@@ -74,15 +74,25 @@ Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
     return Glance::kTurnDue;
   std::size_t place = 0;
   Poller poller;
+  PollerSet::Awake* soon = nullptr;
   {
     const ScopedLock guard(lock_);
-    PollerSet::Awake* const awake = pollers_.next_with_input();
-    if (awake == nullptr) return Glance::kQuiet;
-    if (!awake->sign->shows_input() || !turn_policy_.habitual() || !role_.claim())
-      return Glance::kTurnDue;
-    turn_policy_.begin_serving();
-    place = pollers_.serve(*awake);
-    poller = begin_call(*awake, guard);
+    PollerSet::Awake* const awake = pollers_.next_with_input(soon);
+    if (awake == nullptr) {
+      if (soon == nullptr || !role_.claim()) return Glance::kQuiet;
+      poller = begin_call(*soon, guard);
+    } else {
+      if (!awake->sign->shows_input() || !turn_policy_.habitual() || !role_.claim())
+        return Glance::kTurnDue;
+      turn_policy_.begin_serving();
+      place = pollers_.serve(*awake);
+      poller = begin_call(*awake, guard);
+    }
+  }
+  if (soon != nullptr) [[unlikely]] {
+    poller.handler->prepare();
+    running_.end_with([this] { release(); });
+    return Glance::kQuiet;
   }
   found = serve_poller(place, poller);
   return Glance::kServed;
@@ -124,7 +134,8 @@ bool Reactor::ask_pollers() noexcept {
   const bool requested = call_requested_.load(std::memory_order_relaxed) &&
                          call_requested_.exchange(false, std::memory_order_seq_cst);
   AskOrder::Piece piece =
-      ask_order_.next(poller_counts_.awake.load(std::memory_order_relaxed), requested);
+      ask_order_.next(poller_counts_.awake.load(std::memory_order_relaxed), requested,
+                      poller_counts_.in_order.load(std::memory_order_relaxed));
   bool any = false;
   Poller poller;
   // Each at most once: if a poller is removed, the one that moves to its place waits for the next

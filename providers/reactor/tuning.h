@@ -47,6 +47,8 @@ inline constexpr std::size_t kFewPollers = 8;
 inline constexpr std::size_t kGlanced = 64;
 inline constexpr std::size_t kGlancedNext = 8;
 inline constexpr std::size_t kAskedPerTurn = 128;
+// While connections are used in a known order: each asked displaces a line that the next needs.
+inline constexpr std::size_t kAskedInOrder = 16;
 // If the last n guesses which poller has input next were right, as many glances check only that
 // one, kTrusted at most.
 inline constexpr std::uint32_t kTrusted = 16;

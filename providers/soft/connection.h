@@ -132,6 +132,7 @@ class Connection final : private Handler {
   void on_ready(std::uint32_t events) noexcept override UDAPL_EXCLUDES(qp_locked);
   Look look() noexcept override UDAPL_EXCLUDES(qp_locked);
   Look look_at_all() noexcept UDAPL_REQUIRES(qp_locked);
+  void prepare() noexcept override UDAPL_EXCLUDES(qp_locked);
   bool rest() noexcept override UDAPL_EXCLUDES(qp_locked);
   void go_on(unsigned what) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool awaits_input() const noexcept UDAPL_REQUIRES(qp_locked);

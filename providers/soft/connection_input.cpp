@@ -4,6 +4,7 @@
 // events.
 #include "common/errno_text.h"
 #include "common/not_cancelled.h"
+#include "common/prefetch.h"
 #include "common/tracing/trace.h"
 #include "providers/soft/connection.h"
 
@@ -73,6 +74,19 @@ Handler::Look Connection::look_at_all() noexcept {
   return link_.get() != link || (what & Link::kPlaced) != 0 || link->incoming().bytes != before
              ? Look::kFound
              : Look::kNothing;
+}
+
+// Where a Qp needs more than its own memory, it must not change meanwhile. If it is locked, a
+// thread is fetching all that right now.
+void Connection::prepare() noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
+  prefetch_bytes(&shared_, sizeof shared_);
+  prefetch_bytes(&queue_, sizeof queue_);
+  prefetch_bytes(this, sizeof *this - sizeof report_);
+  report_.sink().prepare();
+  if (!lock_.try_lock()) return;
+  if (link_ != nullptr) link_->prepare();
+  queue_.prepare();
+  lock_.unlock();
 }
 
 bool Connection::rest() noexcept {

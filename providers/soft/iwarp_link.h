@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/prefetch.h"
 #include "providers/soft/io/byte_stream.h"
+#include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/frame_end.h"
 #include "providers/soft/iwarp/mpa_negotiation.h"
 #include "providers/soft/iwarp/receiver.h"
@@ -84,6 +86,10 @@ class IwarpLink final : public Link {
   [[nodiscard]] unsigned ready(std::uint32_t events) noexcept override;
   [[nodiscard]] unsigned look() noexcept override;
   [[nodiscard]] bool rest() noexcept override { return stream_->rest(); }
+  void prepare() const noexcept override {
+    prefetch_bytes(this, sizeof *this);
+    if (rings_ != nullptr) rings_->prepare();
+  }
 
   Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept override;
   [[nodiscard]] Quick receive_short(iwarp::Inbound& inbound) noexcept override {

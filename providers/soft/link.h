@@ -181,6 +181,7 @@ class Link {
   // Like Handler::look and Handler::rest. look() returns which awaited events may be pending.
   [[nodiscard]] virtual unsigned look() noexcept { return kInput; }
   [[nodiscard]] virtual bool rest() noexcept { return true; }
+  virtual void prepare() const noexcept {}  // like Handler::prepare
 
   // ---- incoming ---------------------------------------------------------------------------------
   // Reads once and delivers. Deducts what is delivered from `work`, as iwarp::Receiver::feed does.

@@ -103,6 +103,8 @@ class Queue final : public iwarp::Inbound {
     const std::uint32_t turns = reactor_.turns();
     if (std::exchange(turns_, turns) != turns) new_turn();
   }
+  // Fetches what a short message in each direction needs besides *this.
+  void prepare() noexcept UDAPL_REQUIRES(qp_locked) { receives_.prepare(); }
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.unbuilt() != 0 || controls_ != 0 || responder_.owes() ||

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/prefetch.h"
 #include "dapl/transport/qp.h"
 #include "providers/reactor/reactor.h"
 #include "providers/soft/iwarp/inbound.h"
@@ -77,6 +78,12 @@ class ReceiveQueue {
     return messages_;
   }
   void let_go(MrRef ref) noexcept UDAPL_REQUIRES(qp_locked) { kept_.let_go(ref); }
+  void prepare() noexcept UDAPL_REQUIRES(qp_locked) {  // see Queue
+    for (const std::uint64_t position : {receives_.head(), receives_.tail()}) {
+      prefetch_for_write(&receives_.at(position));
+      prefetch_for_write(receives_.segments(position));
+    }
+  }
   void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked);  // stops waiting for a buffer of the SRQ
   void flush() noexcept UDAPL_REQUIRES(qp_locked);         // completes all remaining receives
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/io/ring_stream.h"
 
+#include "common/prefetch.h"
 #include "providers/soft/mr_table.h"
 
 #include <array>
@@ -165,6 +166,13 @@ void RingStream::show_sign() noexcept {
                           !borrower_.is_next(reader_.position());
   handler_->sign->seen(reader_.position());
   handler_->sign->watch(only_input && !peer_gone_ ? &reader_.written() : nullptr);
+}
+
+void RingStream::prepare() const noexcept {
+  prefetch_bytes(this, sizeof *this);
+  writer_.prepare();
+  reader_.prepare();
+  borrower_.prepare();
 }
 
 void RingStream::stay_awake() noexcept {

@@ -82,6 +82,8 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   void send_frame(std::size_t bytes) noexcept;
   // Like input(), but empty if anything else is pending as well; look() then returns what.
   [[nodiscard]] std::span<const std::byte> only_input() noexcept;
+  // Fetches what these need, and the rings.
+  void prepare() const noexcept;
 
  private:
   // ---- Confirmations ----------------------------------------------------------------------------

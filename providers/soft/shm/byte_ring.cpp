@@ -2,6 +2,7 @@
 #include "providers/soft/shm/byte_ring.h"
 
 #include "common/copy_bytes.h"
+#include "common/prefetch.h"
 
 #include <algorithm>
 #include <bit>
@@ -28,14 +29,6 @@ constexpr std::uint64_t kNoLatest = UINT64_MAX;
 
 // Bytes between the write position and the prefetched line.
 constexpr std::size_t kPrefetched = 128;
-
-void prefetch_for_write(const void* line) noexcept {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
 
 std::uint64_t load_word(const std::byte* from) noexcept {
   std::uint64_t word = 0;
@@ -195,6 +188,12 @@ void RingWriter::stay_awake() noexcept {
   control_.writer_sleeps.store(0, std::memory_order_relaxed);
 }
 
+void RingWriter::prepare() const noexcept {
+  prefetch_for_read(&control_.head);
+  prefetch_for_read(&control_.reader_sleeps);
+  prefetch_for_write(data_.data() + ((head_ - base_) & (window_ - 1)));
+}
+
 bool RingWriter::has_room() noexcept {
   if (room() != 0 || !look() || room() != 0) {
     full_looks_ = 0;
@@ -352,6 +351,12 @@ bool RingReader::wakes_writer() noexcept {
   const bool awaits_more =
       sleeps == kAwaitsDelivery && delivered_ < control_.awaited.load(std::memory_order_relaxed);
   return !awaits_more && control_.writer_sleeps.exchange(0, std::memory_order_seq_cst) != 0;
+}
+
+void RingReader::prepare() const noexcept {
+  prefetch_for_read(&control_.head);
+  prefetch_for_read(&control_.writer_sleeps);
+  prefetch_for_write(&control_.tail);
 }
 
 bool RingReader::cut() const noexcept {

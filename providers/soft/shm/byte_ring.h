@@ -135,6 +135,7 @@ class RingWriter {
   [[nodiscard]] bool reader_sleeps() const noexcept {
     return control_.reader_sleeps.load(std::memory_order_relaxed) != 0;
   }
+  void prepare() const noexcept;  // fetches what writing a little needs
 
  private:
   bool look() noexcept;
@@ -202,6 +203,7 @@ class RingReader {
   // The same for a reader that waits only for the end, and not for input.
   [[nodiscard]] bool may_sleep_until_end() noexcept;
   void stay_awake() noexcept;
+  void prepare() const noexcept;  // fetches what reading a little needs
 
  private:
   bool look() noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/prefetch.h"
 #include "providers/soft/shm/byte_ring.h"
 
 #include <array>
@@ -86,8 +87,7 @@ class Lender {
   // Takes back returned loans, and copies the others if they were called in or refused. Returns
   // whether the ring's reader has to be notified. REQUIRES: the lent bytes can still be read.
   [[nodiscard]] bool collect() noexcept;
-  // Only takes back returned loans.
-  void reclaim() noexcept;
+  void reclaim() noexcept;  // only takes back returned loans
   // Whether all loans were returned, including those that were copied.
   [[nodiscard]] bool all_returned() const noexcept { return reclaimed_ == lent_; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }
@@ -144,6 +144,7 @@ class Borrower {
       return std::numeric_limits<std::uint64_t>::max();
     return broken_ ? 0 : position_ - position;
   }
+  void prepare() const noexcept { prefetch_for_read(&control_.lent); }
   // Whether the next bytes of the stream are lent.
   [[nodiscard]] bool is_next(std::uint64_t position) noexcept { return before_next(position) == 0; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }

@@ -33,7 +33,9 @@ struct Pollers {
   // Serves the first glance that finds one; the number of glances until then.
   int serve(std::uint32_t& slot) {
     for (int glances = 1; glances <= 100; ++glances) {
-      PollerSet::Awake* const awake = set.next_with_input();
+      PollerSet::Awake* soon = nullptr;
+      PollerSet::Awake* const awake = set.next_with_input(soon);
+      if (soon != nullptr) prepared.push_back(soon->slot);
       if (awake == nullptr) continue;
       slot = awake->slot;
       set.serve(*awake);
@@ -59,6 +61,7 @@ struct Pollers {
   PollerSet set{counts};
   std::deque<std::atomic<std::uint64_t>> words;
   std::deque<Sign*> signs;
+  std::vector<std::uint32_t> prepared;  // the slots that serve() was told to prepare for
 };
 
 const PollerSet::Awake& at(PollerSet& set, std::size_t place) {
@@ -208,7 +211,62 @@ BOOST_AUTO_TEST_CASE(nothing_is_found_while_all_are_quiet) {
   std::uint32_t slot = 0;
   BOOST_TEST(pollers.serve(slot) == 0);
   PollerCounts counts;
-  BOOST_TEST(PollerSet(counts).next_with_input() == nullptr);
+  PollerSet::Awake* soon = nullptr;
+  BOOST_TEST(PollerSet(counts).next_with_input(soon) == nullptr);
+  BOOST_TEST(soon == nullptr);
+}
+
+// While such a program waits for the next connection, the one behind it is prepared, once.
+BOOST_AUTO_TEST_CASE(next_but_one_is_prepared_in_a_known_order) {
+  for (const std::size_t count : {tuning::kFewPollers, kMany}) {
+    Pollers pollers(count);
+    std::uint32_t slot = 0;
+    for (std::size_t i = 0; i != 3 * count; ++i) {
+      pollers.put(i % count);
+      BOOST_REQUIRE(pollers.serve(slot) != 0);
+    }
+    pollers.prepared.clear();
+    BOOST_TEST(pollers.serve(slot) == 0);  // waits in vain
+    const std::vector<std::uint32_t> expected(count == kMany ? 1 : 0, 1);
+    BOOST_TEST(pollers.prepared == expected, boost::test_tools::per_element());
+  }
+}
+
+// A flood of input in a known order is no reason to ask the others seldom.
+BOOST_AUTO_TEST_CASE(order_counts_if_polls_wait_for_input) {
+  Pollers pollers(kMany);
+  std::uint32_t slot = 0;
+  for (const bool waits : {false, true, false}) {
+    for (std::size_t i = 0; i != 3 * kMany; ++i) {
+      PollerSet::Awake* soon = nullptr;
+      if (waits) static_cast<void>(pollers.set.next_with_input(soon));
+      pollers.put(i % kMany);
+      BOOST_REQUIRE(pollers.serve(slot) != 0);
+    }
+    BOOST_TEST(pollers.counts.in_order == waits);
+  }
+  PollerSet::Awake* soon = nullptr;
+  static_cast<void>(pollers.set.next_with_input(soon));
+  pollers.put(kMany / 2);  // out of order
+  BOOST_REQUIRE(pollers.serve(slot) != 0);
+  BOOST_TEST(!pollers.counts.in_order);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_prepared_in_an_unknown_order) {
+  Pollers pollers(kMany);
+  std::minstd_rand random;
+  std::uint32_t slot = 0;
+  for (std::size_t i = 0; i != 10 * kMany; ++i) {
+    pollers.put(random() % kMany);
+    BOOST_REQUIRE(pollers.serve(slot) != 0);
+  }
+  pollers.prepared.clear();
+  pollers.put(0);
+  BOOST_REQUIRE(pollers.serve(slot) != 0);
+  pollers.put(kMany / 2);
+  BOOST_REQUIRE(pollers.serve(slot) != 0);  // a new order
+  BOOST_TEST(pollers.serve(slot) == 0);
+  BOOST_TEST(pollers.prepared.empty());
 }
 
 // A program that uses many connections in a fixed order gets its input where it came the last time.
@@ -253,6 +311,9 @@ BOOST_AUTO_TEST_CASE(pieces_cover_all_in_turn) {
   BOOST_TEST(second.end == kAwake);
   BOOST_TEST(third.begin == 0U);
   BOOST_TEST(order.next(kAwake, true).end == kAwake);
+  const AskOrder::Piece small = order.next(kAwake, false, true);
+  BOOST_TEST(small.end == small.begin + tuning::kAskedInOrder);
+  BOOST_TEST(order.next(kAwake, false, true).begin == small.end);
 }
 
 BOOST_AUTO_TEST_CASE(each_quiet_poller_is_called_at_times) {
