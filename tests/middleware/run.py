@@ -49,6 +49,13 @@ CASES = {
     "target": ("mw_target", "", "watermarks invalidate"),
     "target.many": ("mw_target", "-c 8 -s 6", "watermarks invalidate"),
     "target.no_windows": ("mw_target", "-m", "watermarks"),
+    "pingpong": ("mw_pingpong", "-c memory", ""),
+    "pingpong.same_memory": ("mw_pingpong", "-c memory -s", ""),
+    "pingpong.queue": ("mw_pingpong", "-c queue", ""),
+    "pingpong.wait": ("mw_pingpong", "-c wait -s", ""),
+    "pingpong.cno": ("mw_pingpong", "-c cno", ""),
+    "pingpong.write": ("mw_pingpong", "-r -c memory", ""),
+    "pingpong.write.wait": ("mw_pingpong", "-r -c wait", ""),
     "copy": ("mw_copy", "", "resize"),
     "copy.cached": ("mw_copy", "-c -x", ""),
 }
