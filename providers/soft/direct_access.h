@@ -31,6 +31,20 @@ class DirectAccess {
   // as a message.
   [[nodiscard]] virtual bool reach(const Reach& what,
                                    std::span<const iwarp::IoSpan> local) noexcept = 0;
+  // If reach() has returned false, an RDMA Write may be shared between both sides (docs/adr/0076):
+  // a message is sent for all but the `first` bytes. Once `frames` of its frames have been handed
+  // over, assist() places the first bytes, and others that the peer has not yet taken; only then
+  // the rest of the message is sent. settle() waits a little for the peer to place it. All with the
+  // memory pinned. frames == 0: not shared, or assist() was called.
+  struct Share {
+    std::uint32_t first = 0;
+    std::uint32_t frames = 0;
+  };
+  [[nodiscard]] const Share& share() const noexcept { return share_; }
+  void forget_share() noexcept { share_ = {}; }
+  // Returns false if bytes are missing at the peer, and will not be placed in another way.
+  [[nodiscard]] virtual bool assist() noexcept { return true; }
+  virtual void settle() noexcept {}
   // Whether the peer wants grants for memory that it may reach in this way.
   [[nodiscard]] bool peer_reaches() const noexcept {
     return peer_reaches_.load(std::memory_order_relaxed) != 0;
@@ -43,6 +57,7 @@ class DirectAccess {
   explicit DirectAccess(const std::atomic<std::uint32_t>& peer_reaches) noexcept
       : peer_reaches_(peer_reaches) {}
   ~DirectAccess() = default;
+  Share share_;
 
  private:
   const std::atomic<std::uint32_t>& peer_reaches_;

@@ -64,6 +64,7 @@ void Queue::clear() noexcept {
   blocked_ = false;
   burst_ = 0;
   long_bursts_ = false;
+  settles_ = false;
   gathered_bytes_ = 0;
 }
 
@@ -189,6 +190,7 @@ bool Queue::send_short() noexcept {
     asked = true;
     const std::uint64_t before = link.handed();
     const Link::Flushed flushed = link.flush();
+    assist();
     unpin();
     if (flushed >= Link::Flushed::kNoReader) [[unlikely]]
       stop_sending(flushed);
@@ -232,9 +234,36 @@ void Queue::fill(std::size_t budget) noexcept {
   const std::uint64_t limit = link.built() + budget;
   while (link.built() < limit) {
     if (current_ == Current::kNone && !begin_message()) return;
+    if (shares()) {  // the rest is built behind our part
+      for (std::uint32_t i = link.direct_access()->share().frames; i != 0; --i)
+        static_cast<void>(link.build(1));
+      return;
+    }
     if (current_ != Current::kDone && !link.build(limit - link.built())) return;
     end_message(link.built());
   }
+}
+
+// Called after each flush: the part of this side in an RDMA Write that is shared with the peer.
+void Queue::assist() noexcept {
+  Link& link = *shared_.link;
+  if (shares()) {
+    settles_ = true;
+    if (!link.direct_access()->assist())
+      shared_.fault.raise({BreakReason::kTransportLost, "its memory cannot be reached any more"});
+  } else if (settles_ && current_ == Current::kNone) {
+    settles_ = false;
+    link.direct_access()->settle();
+    link.collect_returned();
+    requests_.sent(link.sent());
+    requests_.collect_placed();
+  }
+}
+
+// Whether a Write was begun of which both sides place a part.
+bool Queue::shares() const noexcept {
+  const DirectAccess* const direct = shared_.link->direct_access();
+  return current_ == Current::kRequest && direct != nullptr && direct->share().frames != 0;
 }
 
 // Begins the next message. Returns false if there is none, or none that may start now.
@@ -257,9 +286,12 @@ bool Queue::begin_message() noexcept {
     return true;
   }
   if (!requests_.startable()) return false;
-  if (shared_.link->direct_access() != nullptr && requests_.reach(out_)) {
-    current_ = Current::kDone;
-    return true;
+  if (DirectAccess* const direct = shared_.link->direct_access(); direct != nullptr) {
+    direct->forget_share();
+    if (requests_.reach(out_)) {
+      current_ = Current::kDone;
+      return true;
+    }
   }
   if (!requests_.begin(out_)) return false;
   current_ = Current::kRequest;

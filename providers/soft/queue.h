@@ -269,6 +269,8 @@ class Queue final : public iwarp::Inbound {
   [[nodiscard]] bool send_short() noexcept UDAPL_REQUIRES(qp_locked);
   void fill(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool begin_message() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool shares() const noexcept UDAPL_REQUIRES(qp_locked);
+  void assist() noexcept UDAPL_REQUIRES(qp_locked);
   void stop_sending(Link::Flushed why) noexcept UDAPL_REQUIRES(qp_locked);
   void begin_control() noexcept UDAPL_REQUIRES(qp_locked);
   void end_message(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
@@ -293,6 +295,7 @@ class Queue final : public iwarp::Inbound {
   std::uint32_t burst_ UDAPL_GUARDED_BY(qp_locked) = 0;  // posts since the last turn; may wrap
   std::uint32_t turns_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Reactor::turns() at the last post
   bool long_bursts_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool settles_ UDAPL_GUARDED_BY(qp_locked) = false;  // DirectAccess::settle() is due
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
   // It was posted, and has not acquired the lock yet. Posting it again would take the reactor's

@@ -283,8 +283,21 @@ bool SendQueue::begin(Outgoing& out) noexcept {
       }
       out.spans[i] = {segments[i].address, segments[i].length};
     }
-    begin_payload(request, request.segment_count, out);
+    if (!begin_shared(request, out)) begin_payload(request, request.segment_count, out);
   }
+  return true;
+}
+
+// Starts an RDMA Write whose first bytes are placed by this side (DirectAccess::share). Returns
+// false if it is none.
+bool SendQueue::begin_shared(const Request& request, Outgoing& out) noexcept {
+  const DirectAccess* const direct = shared_.link->direct_access();
+  if (request.kind != RequestKind::kWrite || direct == nullptr || direct->share().frames == 0)
+    return false;
+  const std::uint32_t first = direct->share().first;
+  iwarp::IoSpan& rest = out.spans[0];
+  rest = {static_cast<const std::byte*>(rest.data) + first, rest.size - first};
+  shared_.link->begin_write(request.stag, request.to + first, {&rest, 1}, request.length - first);
   return true;
 }
 

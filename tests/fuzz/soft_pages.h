@@ -96,7 +96,7 @@ class Pages {
         loan.length = word / 2;
         break;
       case 17:
-        loan.copied_to = word / 64;
+        loan.copied_to = word % 8 == 0 ? word / 8 % 4 * soft::shm::kTaken : word / 64;
         break;
       case 18:
         ring.reader_sleeps = word;

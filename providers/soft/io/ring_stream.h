@@ -5,6 +5,7 @@
 #include "providers/soft/io/byte_stream.h"
 #include "providers/soft/io/confirmation_habit.h"
 #include "providers/soft/io/idle_pages.h"
+#include "providers/soft/io/sharing_habit.h"
 #include "providers/soft/io/tcp_stream.h"
 #include "providers/soft/shm/rings.h"
 
@@ -101,6 +102,11 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] bool reach(const Reach& what,
                            std::span<const iwarp::IoSpan> local) noexcept override;
   shm::Grants* grants(MrTable& memory) noexcept override;
+  [[nodiscard]] bool assist() noexcept override;
+  void settle() noexcept override;
+  [[nodiscard]] bool shares(const shm::PeerMemory::Access& access,
+                            std::span<const iwarp::IoSpan> local) noexcept;
+  [[nodiscard]] bool write_shared(std::span<const std::byte> bytes) noexcept;
 
   void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
   void end_grants() noexcept;
@@ -109,7 +115,9 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] IoResult count_sent() noexcept;
   [[nodiscard]] IoResult send_to_nobody() noexcept;
   void collect_loans() noexcept;
-  IoResult borrow(std::span<std::byte> room, std::span<std::byte> behind) noexcept;
+  IoResult receive_into(std::span<std::byte> room, std::span<std::byte> behind,
+                        bool in_place) noexcept;
+  IoResult borrow(std::span<std::byte> room, std::span<std::byte> behind, bool in_place) noexcept;
   IoResult read(std::span<std::byte> room) noexcept;
   void ask_for_loans() noexcept;
   [[nodiscard]] bool has_input() noexcept;
@@ -136,6 +144,10 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   shm::Borrower borrower_;
   Bell bell_;
   shm::PeerMemory peer_memory_;
+  // The RDMA Write that share_ refers to, and its source.
+  shm::PeerMemory::Access shared_;
+  const std::byte* shared_from_ = nullptr;
+  SharingHabit habit_of_sharing_;
   MrTable* memory_ = nullptr;            // set by the first grants()
   std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants
   const bool direct_;

@@ -156,12 +156,21 @@ IoResult RingStream::read(std::span<std::byte> room) noexcept {
   return {peer_gone_ ? IoResult::kEnd : IoResult::kBlocked};
 }
 
-IoResult RingStream::receive(std::span<std::byte> room) noexcept { return receive_both(room, {}); }
+IoResult RingStream::receive(std::span<std::byte> room) noexcept {
+  return receive_into(room, {}, false);
+}
 
-// Reads from at most one loan, which may be smaller than the room.
 IoResult RingStream::receive_both(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
+  return receive_into(room, behind, true);
+}
+
+// Reads from at most one loan, which may be smaller than the room. `in_place`: `room` is the
+// destination of the bytes.
+IoResult RingStream::receive_into(std::span<std::byte> room, std::span<std::byte> behind,
+                                  bool in_place) noexcept {
   if (handler_ == nullptr && !bell_.drain()) lose_peer();  // the reactor does not watch it
-  IoResult result = borrower_.is_next(reader_.position()) ? borrow(room, behind) : read(room);
+  IoResult result =
+      borrower_.is_next(reader_.position()) ? borrow(room, behind, in_place) : read(room);
   // The bytes behind the payload are read in the same call.
   if (result.kind != IoResult::kDone || result.bytes < room.size()) return result;
   behind = behind.subspan(result.bytes - room.size());
@@ -228,11 +237,17 @@ void RingStream::ask_for_loans() noexcept {
   if (least != 0) borrower_.welcome(least);
 }
 
-IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behind) noexcept {
+IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behind,
+                            bool in_place) noexcept {
   if (borrower_.broken()) return {IoResult::kBroken, EPROTO};
   const std::size_t first = std::min(room.size(), borrower_.left());
   const std::size_t second = std::min(behind.size(), borrower_.left() - first);
   if (first + second == 0) return {};
+  if (in_place && first + second == borrower_.left() && second <= sizeof(std::uint64_t) &&
+      borrower_.written()) {
+    borrower_.take_written(behind.first(second));
+    return {IoResult::kDone, 0, first + second};
+  }
   const auto fetch = [&](std::uint64_t address) {
     const std::array<iovec, 2> pieces{iovec{room.data(), first}, iovec{behind.data(), second}};
     // If the writer left during the copy, it may have changed the bytes.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <new>
 
 // A lender that has copied a slot publishes that, and then its memory may be overwritten; a
@@ -17,7 +18,7 @@ namespace udapl::soft::shm {
 // ---- lender -------------------------------------------------------------------------------------
 
 bool Lender::may_lend_large(std::size_t bytes) noexcept {
-  held_back_ -= std::min(held_back_, bytes);
+  passed(bytes);
   if (held_back_ != 0) return false;
   const std::size_t least = control_.welcome.load(std::memory_order_relaxed);
   if (least == 0 || bytes < least || bytes > kMaxLent || broken_) return false;
@@ -90,6 +91,58 @@ void Lender::copy(std::uint32_t number) noexcept {
                                                          std::memory_order_seq_cst);
 }
 
+// ---- loans that the lender writes to their destination itself ----------------------------------
+
+namespace {
+
+bool contains(std::span<const std::byte> memory, std::span<const std::byte> bytes) noexcept {
+  return !std::less<>()(bytes.data(), memory.data()) &&
+         !std::less<>()(memory.data() + memory.size(), bytes.data() + bytes.size());
+}
+
+}  // namespace
+
+// An empty run, behind the last loan of that memory.
+Lender::Run Lender::last_of(std::span<const std::byte> within) const noexcept {
+  std::uint32_t end = lent_;
+  while (end != ours_ && !contains(within, loan(end - 1).bytes)) --end;
+  return {end, end, {}};
+}
+
+// Claims half of the loans before `run` that are not taken, so that the borrower, which takes them
+// from the other end one by one, and this side finish together.
+bool Lender::claim(std::span<const std::byte> within, Run& run) noexcept {
+  const std::uint32_t end = run.begin;
+  std::uint32_t first = end;
+  while (first != ours_ && contains(within, loan(first - 1).bytes) &&
+         (first == end || loan(first - 1).bytes.data() + loan(first - 1).bytes.size() ==
+                              loan(first).bytes.data()) &&
+         state(first - 1).load(std::memory_order_relaxed) == 0)
+    --first;
+  run = {end, end, {}};
+  for (std::uint32_t wanted = (end - first + 1) / 2; wanted != 0; --wanted) {
+    std::uint32_t free = 0;
+    if (!state(run.begin - 1).compare_exchange_strong(free, kWriting)) break;
+    --run.begin;
+  }
+  if (run.begin == end) return false;
+  const std::byte* const from = loan(run.begin).bytes.data();
+  const std::span<const std::byte> last = loan(end - 1).bytes;
+  run.bytes = {from, last.data() + last.size()};
+  return true;
+}
+
+void Lender::settle(const Run& run, bool written) noexcept {
+  for (std::uint32_t i = run.begin; i != run.end; ++i) {
+    const std::span<const std::byte> bytes = loan(i).bytes;
+    std::uint64_t last = 0;
+    std::memcpy(&last, bytes.data() + bytes.size() - sizeof last, sizeof last);
+    ends_[i % kLoanSlots].store(last, std::memory_order_relaxed);
+    state(i).exchange(written ? kWritten : 0, std::memory_order_seq_cst);
+  }
+  looks_ = calls_ = 0;
+}
+
 // ---- borrower -----------------------------------------------------------------------------------
 
 void Borrower::welcome(std::size_t bytes) noexcept {
@@ -114,8 +167,10 @@ bool Borrower::read_slot(std::uint32_t lent, std::uint64_t position) noexcept {
 std::span<const std::byte> Borrower::copied() noexcept {
   const std::uint32_t copied_to =
       control_.slots[returned_ % kLoanSlots].copied_to.load(std::memory_order_seq_cst);
+  if (copied_to == 0 || copied_to == kTaken || copied_to == kWriting || copied_to == kWritten)
+    return {};
   if (copied_to > kLoanSlots) broken_ = true;
-  if (copied_to == 0 || broken_) return {};
+  if (broken_) return {};
   return spare_.subspan((copied_to - 1) * kMaxLent, length_).subspan(taken_);
 }
 
@@ -124,6 +179,14 @@ void Borrower::taken(std::size_t bytes) noexcept {
   if (taken_ != length_) return;
   found_ = false;
   control_.returned.store(++returned_, std::memory_order_seq_cst);
+}
+
+void Borrower::take_written(std::span<std::byte> end) noexcept {
+  const std::uint64_t last = ends_[returned_ % kLoanSlots].load(std::memory_order_relaxed);
+  std::array<std::byte, sizeof last> bytes;
+  std::memcpy(bytes.data(), &last, sizeof last);
+  std::copy_n(bytes.end() - static_cast<std::ptrdiff_t>(end.size()), end.size(), end.begin());
+  taken(left());
 }
 
 void Borrower::refuse() noexcept {

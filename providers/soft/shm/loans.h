@@ -2,8 +2,9 @@
 #pragma once
 
 #include "common/prefetch.h"
-#include "providers/soft/shm/byte_ring.h"
+#include "providers/soft/shm/loan_slots.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -12,44 +13,7 @@
 #include <memory>
 #include <span>
 
-// Bytes of a stream that do not pass through its ring. The writer of the ring, the lender, states
-// in a slot before which byte of the ring they belong, and their address in its own memory. The
-// reader, the borrower, copies them from there straight to their destination (peer_memory.h), once
-// instead of twice, and returns the slot. If the lender does not want to wait any longer, or the
-// borrower cannot reach the bytes, the lender copies them into shared spare memory instead.
-// docs/adr/0036.
-//
-// Neither side trusts the other: what the peer publishes is read once and checked; an impossible
-// value breaks the stream.
 namespace udapl::soft::shm {
-
-struct LoanSlot {
-  // Written by the lender, before it increments `lent`.
-  std::atomic<std::uint64_t> position;  // index in the ring: the bytes precede the byte there
-  std::atomic<std::uint64_t> address;   // in the lender's process
-  std::atomic<std::uint32_t> length;    // bytes, 1 to kMaxLent
-  // 0, or, once the lender has copied the bytes, their place in the spare memory, counted from 1.
-  // The lender may have reused its own memory then.
-  std::atomic<std::uint32_t> copied_to;
-};
-
-inline constexpr std::size_t kLoanSlots = 32;
-inline constexpr std::size_t kMaxLent = 64 * 1024;  // in one slot
-
-struct LoanControl {
-  // Written by the lender.
-  alignas(kLineSize) std::atomic<std::uint32_t> lent;  // slots, since the beginning
-  std::array<LoanSlot, kLoanSlots> slots;
-  // Written by the borrower.
-  alignas(kLineSize) std::atomic<std::uint32_t> returned;  // slots, since the beginning
-  std::atomic<std::uint32_t> welcome;  // the least number of bytes to lend; 0: lend nothing
-  std::atomic<std::uint32_t> refused;  // 1: the borrower cannot reach the bytes
-  std::atomic<std::uint32_t> reads;    // 1: a copy is in progress
-};
-static_assert(sizeof(LoanControl) == 8 * kLineSize, "the layout of shared pages");
-
-// For the lender's copies: a place for each slot. Pages are allocated only when used.
-inline constexpr std::size_t kSpareSize = kLoanSlots * kMaxLent;
 
 // May be used by one thread at a time.
 class Lender {
@@ -57,14 +21,16 @@ class Lender {
   // Fewer bytes are never lent.
   static constexpr std::size_t kMinLent = 2048;
 
-  Lender(LoanControl& control, std::span<std::byte> spare) noexcept
-      : control_(control), spare_(spare) {}
+  Lender(LoanControl& control, LoanEnds& ends, std::span<std::byte> spare) noexcept
+      : control_(control), ends_(ends), spare_(spare) {}
 
   // Whether the peer borrows, and will probably return a loan before we call it in. After a loan
   // that had to be called in, false until some bytes have been sent.
   [[nodiscard]] bool worthwhile() const noexcept {
     return held_back_ == 0 && control_.welcome.load(std::memory_order_relaxed) != 0;
   }
+  // Called for bytes that have been sent in another way.
+  void passed(std::size_t bytes) noexcept { held_back_ -= std::min(held_back_, bytes); }
   // Must be called for each piece of payload; pieces that may not be lent go through the ring.
   [[nodiscard]] bool may_lend(std::size_t bytes) noexcept {
     return bytes >= kMinLent && may_lend_large(bytes);
@@ -73,6 +39,22 @@ class Lender {
   // peer sees the loan with the next bytes that are published in the ring. REQUIRES:
   // may_lend(bytes.size()).
   void lend(std::uint64_t position, std::uint64_t from, std::span<const std::byte> bytes) noexcept;
+
+  // Writes loans of bytes `within` this memory to their destination, the last ones first, until the
+  // borrower has taken the others. `write` copies some of these bytes, and returns false if that is
+  // not possible. Returns whether any were written: then the ring's reader has to be notified.
+  template <class Write>
+  [[nodiscard]] bool assist(std::span<const std::byte> within, Write write) noexcept {
+    Run run = last_of(within);
+    bool any = false;
+    while (claim(within, run)) {
+      const bool written = write(run.bytes);
+      settle(run, written);
+      any = true;
+      if (!written) break;
+    }
+    return any;
+  }
 
   // Whether any memory is lent.
   [[nodiscard]] bool any() const noexcept { return lent_ != ours_; }
@@ -104,14 +86,27 @@ class Lender {
     std::uint64_t from = 0;
     std::uint32_t place = 0;  // a bit of places_; 0 if it was not copied
   };
+  // Consecutive loans of contiguous bytes.
+  struct Run {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+    std::span<const std::byte> bytes;
+  };
   [[nodiscard]] Loan& loan(std::uint32_t number) const noexcept {
     return (*loans_)[number % kLoanSlots];
   }
+  [[nodiscard]] std::atomic<std::uint32_t>& state(std::uint32_t number) const noexcept {
+    return control_.slots[number % kLoanSlots].copied_to;
+  }
+  [[nodiscard]] Run last_of(std::span<const std::byte> within) const noexcept;
+  [[nodiscard]] bool claim(std::span<const std::byte> within, Run& run) noexcept;
+  void settle(const Run& run, bool written) noexcept;
   [[nodiscard]] bool may_lend_large(std::size_t bytes) noexcept;
   [[nodiscard]] bool look() noexcept;
   void copy(std::uint32_t number) noexcept;
 
   LoanControl& control_;
+  LoanEnds& ends_;
   std::span<std::byte> spare_;
   std::unique_ptr<std::array<Loan, kLoanSlots>> loans_;  // allocated with the first loan
   // Numbers of slots: reclaimed_ <= ours_ <= lent_. Those before reclaimed_ were returned, those
@@ -131,8 +126,8 @@ class Lender {
 // May be used by one thread at a time.
 class Borrower {
  public:
-  Borrower(LoanControl& control, std::span<const std::byte> spare) noexcept
-      : control_(control), spare_(spare) {}
+  Borrower(LoanControl& control, const LoanEnds& ends, std::span<const std::byte> spare) noexcept
+      : control_(control), ends_(ends), spare_(spare) {}
 
   // Asks the peer to lend pieces of at least this many bytes.
   void welcome(std::size_t bytes) noexcept;
@@ -156,6 +151,7 @@ class Borrower {
   // available yet (try again when the ring's reader is notified), or if the stream is broken.
   template <class Fetch, class Put>
   [[nodiscard]] bool take(std::size_t bytes, Fetch fetch, Put put) noexcept {
+    if (claim() == kWriting) return false;
     std::span<const std::byte> copy = copied();
     if (copy.empty() && !broken_ && !refused_) {
       begin_reading();
@@ -170,8 +166,14 @@ class Borrower {
     taken(bytes);
     return true;
   }
+  // Whether the lender has written the bytes to the destination that the stream names for them.
+  [[nodiscard]] bool written() const noexcept { return state().load() == kWritten; }
+  // Consumes the rest of such a loan, and puts its last bytes, up to eight, into `end`.
+  void take_written(std::span<std::byte> end) noexcept;
   // Whether take() would do something.
-  [[nodiscard]] bool ready() noexcept { return broken_ || !refused_ || !copied().empty(); }
+  [[nodiscard]] bool ready() noexcept {
+    return broken_ || (state().load() != kWriting && (!refused_ || written() || !copied().empty()));
+  }
 
  private:
   [[nodiscard]] bool find(std::uint64_t position) noexcept {
@@ -179,6 +181,15 @@ class Borrower {
     return (lent != returned_ || broken_) && read_slot(lent, position);
   }
   [[nodiscard]] bool read_slot(std::uint32_t lent, std::uint64_t position) noexcept;
+  [[nodiscard]] std::atomic<std::uint32_t>& state() const noexcept {
+    return control_.slots[returned_ % kLoanSlots].copied_to;
+  }
+  // Takes the loan, unless that was decided before. Returns the state that it then has.
+  std::uint32_t claim() noexcept {
+    std::uint32_t found = state().load(std::memory_order_relaxed);
+    if (found == 0 && state().compare_exchange_strong(found, kTaken)) return kTaken;
+    return found;
+  }
   [[nodiscard]] std::span<const std::byte> copied() noexcept;
   void begin_reading() noexcept { control_.reads.store(1, std::memory_order_relaxed); }
   void end_reading() noexcept { control_.reads.exchange(0, std::memory_order_seq_cst); }
@@ -186,6 +197,7 @@ class Borrower {
   void refuse() noexcept;
 
   LoanControl& control_;
+  const LoanEnds& ends_;
   std::span<const std::byte> spare_;
   std::uint32_t returned_ = 0;
   bool found_ = false;  // whether the fields below describe the next loan

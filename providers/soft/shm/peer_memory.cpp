@@ -280,6 +280,11 @@ bool PeerMemory::copy(const Access& access, std::span<const iovec> local) noexce
   return slot != nullptr && copy_some(*slot, access, local);
 }
 
+bool PeerMemory::granted(const Access& access) noexcept {
+  const GrantSlot* const slot = find(access.stag);
+  return slot != nullptr && place_of(*slot, access) != 0;
+}
+
 // Copies in steps; the last one includes the tail.
 bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
                            std::span<const iovec> local) noexcept {

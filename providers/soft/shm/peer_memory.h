@@ -63,6 +63,9 @@ class PeerMemory {
   // done in another way; some bytes may have been copied.
   [[nodiscard]] bool copy(const Access& access, std::span<const iovec> local) noexcept;
 
+  // Whether a grant seems to permit the access.
+  [[nodiscard]] bool granted(const Access& access) noexcept;
+
   // The least number of bytes that is worth borrowing (loans.h); 0: none.
   [[nodiscard]] std::size_t borrows_from() noexcept;
   // Copies from `address` of the peer into all of `local`, in any order. Returns false if that

@@ -15,9 +15,10 @@
 namespace udapl::soft::shm {
 
 // The memory of one connection: a page with the ring controls, the greetings, the loan controls and
-// the porches of both sides; four pages with the grants of both sides; the two rings; and the spare
-// memory for loans that had to be copied. The side that made it writes into the first ring and
-// reads from the second. A connection with little traffic uses the first page only.
+// the porches of both sides; four pages with the grants of both sides, and one with the ends of
+// loans; the two rings; and the spare memory for loans that had to be copied. The side that made it
+// writes into the first ring and reads from the second. A connection with little traffic uses the
+// first page only.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
   // Idle connections give back the pages of their rings, which therefore begin with a page of any
@@ -41,6 +42,7 @@ struct Layout {
   std::array<LoanControl, 2> loans;  // by writing side
   std::array<std::array<std::byte, kPorchSize>, 2> porch;
   alignas(kPage) std::array<GrantSlots, 2> granted;  // by granting side
+  std::array<LoanEnds, 2> ends;                      // by writing side
 };
 static_assert(sizeof(Layout) <= Layout::kRingsAt);
 static_assert(offsetof(Layout, granted) == Layout::kPage);
@@ -66,8 +68,12 @@ class Rings {
     const RingMemory<std::byte> theirs = memory(!maker_);
     return {control(!maker_), {theirs.porch, theirs.data}};
   }
-  [[nodiscard]] Lender lender() const noexcept { return {loans(maker_), spare(maker_)}; }
-  [[nodiscard]] Borrower borrower() const noexcept { return {loans(!maker_), spare(!maker_)}; }
+  [[nodiscard]] Lender lender() const noexcept {
+    return {loans(maker_), ends(maker_), spare(maker_)};
+  }
+  [[nodiscard]] Borrower borrower() const noexcept {
+    return {loans(!maker_), ends(!maker_), spare(!maker_)};
+  }
   // The control of the ring that this side writes.
   [[nodiscard]] RingControl& written() const noexcept { return control(maker_); }
   [[nodiscard]] Greeting& our_greeting() const noexcept { return layout().greeting[side(maker_)]; }
@@ -100,6 +106,7 @@ class Rings {
   [[nodiscard]] LoanControl& loans(bool makers) const noexcept {
     return layout().loans[side(makers)];
   }
+  [[nodiscard]] LoanEnds& ends(bool makers) const noexcept { return layout().ends[side(makers)]; }
   [[nodiscard]] std::span<std::byte> spare(bool makers) const noexcept {
     return region_.bytes().subspan(Layout::kSparesAt + (makers ? 0 : kSpareSize), kSpareSize);
   }

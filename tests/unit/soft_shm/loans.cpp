@@ -8,15 +8,18 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace udapl::soft::shm::test {
 namespace {
 
 struct Fixture {
   std::unique_ptr<LoanControl> control = std::make_unique<LoanControl>();
+  std::unique_ptr<LoanEnds> ends = std::make_unique<LoanEnds>();
   Bytes spare = Bytes(kSpareSize);
-  Lender lender{*control, spare};
-  Borrower borrower{*control, spare};
+  Lender lender{*control, *ends, spare};
+  Borrower borrower{*control, *ends, spare};
   Bytes ours = pattern(kMaxLent);
   Bytes room = Bytes(kMaxLent);
   bool reaches = true;  // whether the borrower can access our memory
@@ -186,12 +189,113 @@ BOOST_AUTO_TEST_CASE(copies_find_room_while_others_wait) {
   }
 }
 
+// ---- loans that the lender writes to their destination ------------------------------------------
+
+// Four loans of contiguous bytes, and the destination of all of them.
+struct WrittenFixture : Fixture {
+  static constexpr std::size_t kSize = 4096;
+  static constexpr std::size_t kLoans = 4;
+  Bytes target = Bytes(kLoans * kSize);
+  std::vector<std::size_t> writes;  // sizes
+  bool writable = true;
+
+  WrittenFixture() {
+    for (std::size_t i = 0; i < kLoans; ++i) {
+      BOOST_REQUIRE(lender.may_lend(kSize));
+      lender.lend(i, i * kSize, std::span(ours).subspan(i * kSize, kSize));
+    }
+  }
+  template <class Meanwhile>
+  bool assist(std::size_t size, Meanwhile meanwhile) {
+    return lender.assist(std::span(ours).first(size), [&](std::span<const std::byte> bytes) {
+      meanwhile();
+      writes.push_back(bytes.size());
+      const std::ptrdiff_t from = bytes.data() - ours.data();
+      if (writable) std::ranges::copy(bytes, target.begin() + from);
+      return writable;
+    });
+  }
+  void take_plainly(std::uint64_t position) {
+    BOOST_REQUIRE(borrower.is_next(position));
+    BOOST_TEST(!borrower.written());
+    BOOST_TEST(take(kSize));
+    BOOST_TEST(same(position * kSize, kSize));
+  }
+  void take_written(std::uint64_t position, std::size_t size) {
+    BOOST_REQUIRE(borrower.is_next(position));
+    BOOST_REQUIRE(borrower.written());
+    Bytes end(size);
+    borrower.take_written(end);
+    BOOST_TEST(std::memcmp(end.data(), ours.data() + (position + 1) * kSize - size, size) == 0);
+    BOOST_TEST(
+        std::memcmp(target.data() + position * kSize, ours.data() + position * kSize, kSize) == 0);
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(lender_writes_the_last_ones, WrittenFixture) {
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(take(100));  // this one is taken, then
+  BOOST_TEST(assist(kLoans * kSize - 1, [] {}));
+  BOOST_TEST((writes == std::vector{kSize, kSize}));  // half of what is left each time
+  BOOST_TEST(take(kSize - 100));
+  take_written(1, 8);
+  take_written(2, 8);
+  take_plainly(3);  // it ends beyond
+  BOOST_TEST(!lender.collect());
+  BOOST_TEST(lender.all_returned());
+}
+
+BOOST_FIXTURE_TEST_CASE(loan_that_is_being_written_is_not_taken, WrittenFixture) {
+  bool first = true;
+  BOOST_TEST(assist(kLoans * kSize, [&] {
+    if (!std::exchange(first, false)) return;
+    take_plainly(0);
+    take_plainly(1);
+    BOOST_REQUIRE(borrower.is_next(2));
+    BOOST_TEST(!borrower.ready());
+    BOOST_TEST(!take(kSize));
+    BOOST_TEST(!borrower.broken());
+  }));
+  BOOST_TEST((writes == std::vector{2 * kSize}));
+  BOOST_TEST(borrower.ready());
+  take_written(2, 0);
+  take_written(3, 3);
+}
+
+BOOST_FIXTURE_TEST_CASE(loans_that_cannot_be_written_are_taken, WrittenFixture) {
+  writable = false;
+  BOOST_TEST(assist(kLoans * kSize, [] {}));
+  BOOST_TEST(writes.size() == 1U);
+  for (std::uint64_t i = 0; i < kLoans; ++i) take_plainly(i);
+}
+
+// What is not received in place can be taken as well, and survives that the lender calls it in.
+BOOST_FIXTURE_TEST_CASE(written_loan_is_still_lent, WrittenFixture) {
+  BOOST_TEST(assist(kLoans * kSize, [] {}));
+  BOOST_REQUIRE(borrower.is_next(0));
+  BOOST_TEST(borrower.written());
+  BOOST_TEST(take(kSize));
+  BOOST_TEST(same(0, kSize));
+  for (int i = 0; i < 100; ++i) lender.call_in();
+  BOOST_TEST(lender.collect());
+  std::ranges::fill(ours, std::byte{0});
+  take_plainly(1);
+  BOOST_TEST(fetches == 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(other_memory_is_not_written, WrittenFixture) {
+  BOOST_TEST(!lender.assist(std::span(ours).subspan(4 * kSize),
+                            [](std::span<const std::byte>) { return true; }));
+  BOOST_TEST(!assist(kSize - 1, [] {}));
+  for (std::uint64_t i = 0; i < kLoans; ++i) take_plainly(i);
+}
+
 // ---- lies ---------------------------------------------------------------------------------------
 
 BOOST_AUTO_TEST_CASE(slots_that_cannot_be_break_the_stream) {
   const auto lies = [&](auto lie) {
     control = std::make_unique<LoanControl>();
-    Borrower fresh(*control, spare);
+    Borrower fresh(*control, *ends, spare);
     control->slots[0].position = 50;
     control->slots[0].length = 4096;
     control->lent = 1;
@@ -207,6 +311,8 @@ BOOST_AUTO_TEST_CASE(slots_that_cannot_be_break_the_stream) {
   lies([&] { control->slots[0].length = 0; });
   lies([&] { control->slots[0].length = kMaxLent + 1; });
   lies([&] { control->slots[0].copied_to = kLoanSlots + 1; });
+  lies([&] { control->slots[0].copied_to = kTaken + 1; });
+  lies([&] { control->slots[0].copied_to = kWritten + 1; });
   lies([&] { control->lent = kLoanSlots + 1; });
   lies([&] { control->lent = ~0U; });
 }
@@ -214,7 +320,7 @@ BOOST_AUTO_TEST_CASE(slots_that_cannot_be_break_the_stream) {
 BOOST_AUTO_TEST_CASE(returns_of_what_was_not_lent_break_the_stream) {
   for (const std::uint32_t lie : {2U, 33U, ~0U}) {
     control = std::make_unique<LoanControl>();
-    Lender fresh(*control, spare);
+    Lender fresh(*control, *ends, spare);
     control->welcome = 1;
     BOOST_REQUIRE(fresh.may_lend(4096));
     fresh.lend(0, 0, std::span(ours).first(4096));

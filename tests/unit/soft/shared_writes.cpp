@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Large RDMA Writes that are shared: the peer on the same host places one part, and this side the
+// other (docs/adr/0076).
+#include "tests/unit/soft/standstill.h"
+#include "tests/unit/soft/support.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace udapl::soft::test {
+namespace {
+
+constexpr std::size_t kLarge = 600'000;
+constexpr std::size_t kFront = 590'000;  // without the last part
+
+struct Fixture : Pair {
+  std::vector<std::byte> near = pattern(kLarge, 3);
+  std::vector<std::byte> far = std::vector<std::byte>(kLarge);
+  std::unique_ptr<Mr> near_mr = a.reg(near);
+  std::unique_ptr<Mr> far_mr = b.reg(far);
+  // How the Write to a peer that stood was done, which depends on timing.
+  bool late = false;    // not at once
+  bool shared = false;  // both sides had a part
+  Completion early{};   // its completion if it was done at once
+
+  void write(WorkId id) {
+    const auto segment = local(*near_mr, near.data(), kLarge);
+    REQUIRE_OK(a.qp->post_rdma_write(
+        id, &segment, 1, remote(far_mr->rmr_context(), far.data(), kLarge), kSignalled));
+  }
+  // The first Write needs a grant, and all of the peer.
+  void acquaint() {
+    write(1);
+    BOOST_REQUIRE(next(*a.request_cq).id == 1);
+    BOOST_REQUIRE((near == far));
+    std::ranges::fill(far, std::byte{0});
+  }
+  // Runs `body` while a thread drives b, or, if b `stands`, was driving it just before: its rings
+  // are awake.
+  template <class Body>
+  void with_b_awake(bool stands, Body body) {
+    std::atomic<bool> over{false};
+    std::atomic<int> polls{0};
+    std::jthread poller([&] {
+      while (!over) {
+        b.reactor->progress();
+        ++polls;
+      }
+    });
+    for (int i = 0; i < 10'000 || polls < 10'000; ++i) a.reactor->progress();
+    if (stands) {
+      const Standstill b_stands(*b.reactor);
+      for (int i = 0; i < 10'000; ++i) a.reactor->progress();
+      body();
+    } else {
+      body();
+    }
+    over = true;
+  }
+  // Posts a Write and calls `then` while b stands.
+  template <class Then>
+  void write_to_standing_b(Then then) {
+    acquaint();
+    with_b_awake(true, [&] {
+      write(5);
+      late = a.request_cq->poll(&early, 1) == 0;
+      shared = late && std::memcmp(near.data(), far.data(), kFront) == 0;
+      if (shared) BOOST_TEST((far.back() == std::byte{0}));
+      then();
+    });
+  }
+  void expect(DAT_DTO_COMPLETION_STATUS if_late) {
+    const Completion c = late ? next(*a.request_cq) : early;
+    BOOST_TEST(c.id == 5U);
+    BOOST_TEST(c.status == (late ? if_late : DAT_DTO_SUCCESS));
+  }
+};
+
+BOOST_AUTO_TEST_SUITE(shared_writes)
+
+BOOST_AUTO_TEST_CASE(what_the_peer_does_not_place_is_written) {
+  bool any = false;
+  for (int i = 0; i < 50 && !any; ++i) {
+    Fixture pair;
+    pair.near.back() = std::byte{1};
+    pair.write_to_standing_b([] {});
+    pair.expect(DAT_DTO_SUCCESS);
+    BOOST_TEST((pair.near == pair.far));
+    any = pair.shared;
+  }
+  BOOST_TEST(any);
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_that_the_peer_frees_meanwhile, Fixture) {
+  write_to_standing_b([&] { far_mr.reset(); });
+  expect(DAT_DTO_ERR_REMOTE_ACCESS);
+  BOOST_TEST(wait([&] { return !late || (a.sink.ended() && b.sink.ended()); }));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_abrupt_end_meanwhile, Fixture) {
+  write_to_standing_b([&] { a.qp->disconnect(transport::DisconnectMode::kAbrupt); });
+  expect(DAT_DTO_ERR_FLUSHED);
+  BOOST_TEST(wait([&] { return b.sink.ended(); }));
+}
+
+BOOST_FIXTURE_TEST_CASE(source_that_is_freed_meanwhile, Fixture) {
+  write_to_standing_b([&] { near_mr.reset(); });
+  const DAT_DTO_COMPLETION_STATUS status = late ? next(*a.request_cq).status : early.status;
+  BOOST_TEST((status == DAT_DTO_SUCCESS || status == DAT_DTO_ERR_LOCAL_PROTECTION));
+}
+
+// The requests behind it take effect in their order, and see all of it.
+BOOST_FIXTURE_TEST_CASE(order_with_what_follows, Fixture) {
+  std::vector<std::byte> in(8);
+  const auto in_mr = b.reg(in);
+  std::vector<std::byte> back(kLarge);
+  const auto back_mr = a.reg(back);
+  write_to_standing_b([&] {
+    const auto sink = local(*back_mr, back);
+    REQUIRE_OK(a.qp->post_rdma_read(6, &sink, 1, remote(far_mr->rmr_context(), far.data(), kLarge),
+                                    kSignalled));
+    const auto segment = local(*near_mr, near.data(), 8);
+    REQUIRE_OK(a.qp->post_send(7, &segment, 1, kSignalled));
+    const auto receive = local(*in_mr, in);
+    REQUIRE_OK(b.qp->post_recv(8, &receive, 1, kSignalled));
+  });
+  expect(DAT_DTO_SUCCESS);
+  for (const WorkId id : {6, 7}) BOOST_TEST(next(*a.request_cq).id == id);
+  BOOST_TEST((near == back));
+  BOOST_TEST(next(*b.recv_cq).id == 8);
+}
+
+BOOST_FIXTURE_TEST_CASE(both_sides_place_it, Fixture) {
+  acquaint();
+  for (unsigned round = 0; round < 40; ++round) {
+    std::ranges::copy(pattern(kLarge, round), near.begin());
+    with_b_awake(false, [&] {
+      write(5);
+      Completion c{};
+      BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
+      BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+    });
+    BOOST_TEST((near == far));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test
