@@ -80,9 +80,8 @@ bool ReceiveQueue::is_resolved(std::span<const DAT_LMR_TRIPLET> list, Receive& r
   if (list.size() != 1 || flushes_posts_ || receives_.max_segments() == 0) return false;
   const DAT_LMR_TRIPLET& segment = list.front();
   std::byte* const memory = kept_.resolve(segment, shared_.pd, kLocalWrite);
-  if (memory == nullptr || segment.segment_length == 0 || segment.segment_length > UINT32_MAX)
-    return false;
-  const auto length = static_cast<std::uint32_t>(segment.segment_length);
+  const std::uint32_t length = segment.segment_length;
+  if (memory == nullptr || length == 0) return false;
   *receives_.segments(receives_.tail()) = {memory, length, kept_.kept()};
   receive.segment_count = 1;
   receive.room = length;

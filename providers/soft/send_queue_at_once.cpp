@@ -16,10 +16,10 @@ bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_L
     return false;
   Link& link = *shared_.link;
   const bool write = kind == RequestKind::kWrite;
-  if (segment.segment_length == 0 || segment.segment_length > link.most_short(write)) return false;
+  const std::uint32_t length = segment.segment_length;
+  if (length == 0 || length > link.most_short(write)) return false;
   const std::byte* const from = sources_.resolve(segment, shared_.pd, kLocalRead);
   if (from == nullptr) return false;
-  const auto length = static_cast<std::uint32_t>(segment.segment_length);
   const bool solicited = (flags & transport::kSolicited) != 0;
   if (!link.send_at_once({write ? iwarp::Opcode::kWrite : iwarp::send_opcode(solicited, false),
                           remote.rmr_context,
