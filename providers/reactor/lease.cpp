@@ -78,6 +78,11 @@ void Lease::postpone(const Deadline& timer) noexcept {
   arm(std::min(timer.value_or(late), late).time_since_epoch().count());
 }
 
+bool Lease::watches_until(const Deadline& when) const noexcept {
+  return watching() &&
+         (!when || when->time_since_epoch().count() >= armed_.load(std::memory_order_relaxed));
+}
+
 void Lease::wake_service_thread() noexcept {
   if (parked_.exchange(Parked::kNo, std::memory_order_seq_cst) == Parked::kNo) return;
   itimerspec setting{};
@@ -127,11 +132,15 @@ void Lease::after_takeover(bool nothing, Clock::time_point now) noexcept {
   if (next != length) after_poll_.store(next, std::memory_order_relaxed);
   if (!nothing) {
     waits_.store(0, std::memory_order_relaxed);
-    if (now - std::exchange(found_, now) < kBetweenSpins)
-      spins_until_.store((now + kBetweenSpins).time_since_epoch().count(),
-                         std::memory_order_relaxed);
+    if (long_.load(std::memory_order_relaxed)) note_pause(now);
   }
   pushes_.store(0, std::memory_order_relaxed);
+}
+
+void Lease::note_pause(Clock::time_point now) noexcept {
+  pauses_ = now - std::exchange(paused_, now) < kBetweenPauses ? pauses_ + 1 : 1;
+  if (pauses_ < kPausesOfSpinners) return;
+  spins_until_.store((now + kSpinnerFor).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 }  // namespace udapl

@@ -27,12 +27,16 @@ class Lease {
   static constexpr auto kShortest = std::chrono::microseconds(30);
   static constexpr auto kLongest = std::chrono::milliseconds(1);
   // Pushing takes 10 us and more in a virtual machine. So the lease also grows while a consumer
-  // polls without a break, by this part of the time for which it has polled, to kLongest. By less
-  // if it spins on memory between its polls: if, at most kBetweenSpins ago, the service thread had
-  // twice within that time to do what nobody polled for.
+  // polls without a break, by this part of the time for which it has polled, to kLongest.
   static constexpr int kPolledPart = 64;
+  // By less if it seems to spin on memory between its polls: several times in a row, the service
+  // thread took over although the lease was long, and found work. If the lease was short, the
+  // consumer may merely have had no processor.
   static constexpr int kPolledPartOfSpinners = 512;
-  static constexpr auto kBetweenSpins = std::chrono::milliseconds(500);
+  static constexpr auto kLong = std::chrono::microseconds(60);
+  static constexpr auto kBetweenPauses = std::chrono::milliseconds(50);
+  static constexpr int kPausesOfSpinners = 3;
+  static constexpr auto kSpinnerFor = std::chrono::milliseconds(500);
   // While a consumer takes one item after the other. It comes back for the next one, but what it
   // does with each may take some microseconds.
   static constexpr auto kAfterTakes = std::chrono::microseconds(240);
@@ -63,13 +67,16 @@ class Lease {
                       std::uint32_t pollers = 0) noexcept {
     const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
     if (pushes == 0) polled_since_ = now;
-    const int part = spins_on_memory(now) ? kPolledPartOfSpinners : kPolledPart;
+    const bool spins =
+        now.time_since_epoch().count() < spins_until_.load(std::memory_order_relaxed);
+    const int part = spins ? kPolledPartOfSpinners : kPolledPart;
     const Clock::duration grown = kShortest + (now - polled_since_) / part;
     const Clock::duration many = pollers * Clock::duration(kPerPoller) *
                                  std::min(pushes, kPushesToGrowMany) / kPushesToGrowMany;
     const Clock::duration usual = std::min(std::max(grown, many), Clock::duration(kLongest));
     const Clock::duration least = contended ? kLongest : usual;
     const Clock::duration length(after_poll_.load(std::memory_order_relaxed));
+    long_.store(std::max(length, least) >= kLong, std::memory_order_relaxed);
     if (renew(now, std::max(length, least))) pushes_.store(pushes + 1, std::memory_order_relaxed);
   }
   // `timer`: the earliest pending timer. `briefly`: for kAfterWait, because other threads may be
@@ -128,10 +135,7 @@ class Lease {
   }
   // Returns whether the service thread sleeps here, watches the other descriptors meanwhile, and
   // wakes no later than `when`.
-  [[nodiscard]] bool watches_until(const Deadline& when) const noexcept {
-    return watching() &&
-           (!when || when->time_since_epoch().count() >= armed_.load(std::memory_order_relaxed));
-  }
+  [[nodiscard]] bool watches_until(const Deadline& when) const noexcept;
   // Returns whether it is time for the service thread to wake by itself.
   [[nodiscard]] bool due(Clock::time_point now) const noexcept {
     return now.time_since_epoch().count() >= armed_.load(std::memory_order_relaxed);
@@ -162,14 +166,11 @@ class Lease {
     parked_.store(Parked::kNo, std::memory_order_seq_cst);
     return ready;
   }
-  // Called after the service thread had taken over. `nothing`: the application came back before
-  // anything happened.
+  // Called after the service thread had taken over. `nothing`: it has found no work.
   void after_takeover(bool nothing, Clock::time_point now) noexcept;
 
  private:
-  [[nodiscard]] bool spins_on_memory(Clock::time_point now) const noexcept {
-    return now.time_since_epoch().count() < spins_until_.load(std::memory_order_relaxed);
-  }
+  void note_pause(Clock::time_point now) noexcept;
   bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: timer pushed
   void arm(Clock::rep when) noexcept;
   [[nodiscard]] Clock::rep begin_park(Instead instead, const Deadline& timer,
@@ -188,7 +189,9 @@ class Lease {
   std::atomic<std::uint32_t> pushes_{0};    // by polls, in a row
   Clock::time_point polled_since_;          // the first of these; used by the holder of the role
   std::atomic<Clock::rep> spins_until_{0};  // until then the consumer is taken for a spinner
-  Clock::time_point found_{};               // the last takeover not in vain; of the service thread
+  std::atomic<bool> long_{false};           // the last lease after a poll was
+  Clock::time_point paused_{};              // the last takeover that ended such a lease, and how
+  int pauses_ = 0;                          // many in a row; used by the service thread
   std::atomic<Parked> parked_{Parked::kNo};
   std::atomic<bool> lost_{false};  // the program has closed the timer
   WaitWord word_;                  // the service thread sleeps on it once lost_

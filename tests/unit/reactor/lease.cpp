@@ -159,26 +159,41 @@ BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) 
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
 }
 
-// A program that polls for some milliseconds, and then spins on memory, does so again.
-BOOST_FIXTURE_TEST_CASE(it_stays_short_for_who_spins_on_memory_between_polls, Parked) {
-  Clock::time_point now = start;
-  const auto poll_for_10ms = [&] {
-    for (const auto end = now + 10ms; now < end; now += 1us) lease.renew_for_poll(now);
-  };
-  const auto after = [](int part) { return Lease::kShortest + 10'000us / part; };
-  for (int spins = 0; spins < 3; ++spins) {
-    poll_for_10ms();
-    BOOST_TEST(lease.valid(now + after(Lease::kPolledPartOfSpinners) / 2 - 2us));
-    BOOST_TEST(lease.valid(now + after(Lease::kPolledPartOfSpinners)) == (spins < 2));
-    lease.after_takeover(false, now += 1ms);
+struct Polling : Parked {
+  // Polls for `time`. Returns the longest lease that it has then, if it grows by `part` of that.
+  Clock::duration poll(Clock::duration time, int part) {
+    for (const auto end = now + time; now < end; now += 1us) lease.renew_for_poll(now);
+    return Lease::kShortest + time / part;
   }
-  // A break of the program, such as a computation, is not one after the other.
-  now += Lease::kBetweenSpins;
-  poll_for_10ms();
-  BOOST_TEST(lease.valid(now + after(Lease::kPolledPart) / 2 - 2us));
-  lease.after_takeover(false, now += 1ms);
-  poll_for_10ms();
-  BOOST_TEST(lease.valid(now + after(Lease::kPolledPart) / 2 - 2us));
+  void pause() { lease.after_takeover(false, now += 1ms); }
+  Clock::time_point now = start;
+};
+
+// A program that polls for some milliseconds, and then spins on memory, does so again.
+BOOST_FIXTURE_TEST_CASE(it_stays_short_for_who_spins_on_memory_between_polls, Polling) {
+  for (int pause_count = 0; pause_count < 6; ++pause_count) {
+    const auto most = poll(10ms, Lease::kPolledPartOfSpinners);
+    BOOST_TEST(lease.valid(now + most / 2 - 2us));
+    BOOST_TEST(lease.valid(now + most) == (pause_count < Lease::kPausesOfSpinners));
+    pause();
+  }
+  now += Lease::kSpinnerFor;
+  const auto most = poll(10ms, Lease::kPolledPart);
+  BOOST_TEST(lease.valid(now + most / 2 - 2us));
+}
+
+// A program that gets no processor for a moment does not spin on memory.
+BOOST_FIXTURE_TEST_CASE(short_or_rare_pauses_do_not_keep_it_short, Polling) {
+  for (int i = 0; i < 100; ++i) {
+    poll(1ms, Lease::kPolledPart);
+    pause();
+  }
+  for (int i = 0; i < 10; ++i) {
+    const auto most = poll(10ms, Lease::kPolledPart);
+    BOOST_TEST(lease.valid(now + most / 2 - 2us));
+    pause();
+    now += Lease::kBetweenPauses;
+  }
 }
 
 // To put many pollers to rest and to wake them again takes long. But a consumer that polls only
