@@ -78,6 +78,14 @@ void Lease::postpone(const Deadline& timer) noexcept {
   arm(std::min(timer.value_or(late), late).time_since_epoch().count());
 }
 
+void Lease::extend(Clock::time_point now) noexcept {
+  const Clock::duration length = spins(now) ? Clock::duration(kLongWorkOfSpinners) : kLongWork;
+  const Clock::rep end = (now + length).time_since_epoch().count();
+  long_.store(length >= kLong, std::memory_order_relaxed);
+  extended_.store(end, std::memory_order_relaxed);
+  if (end_.load(std::memory_order_relaxed) < end) end_.store(end, std::memory_order_relaxed);
+}
+
 bool Lease::watches_until(const Deadline& when) const noexcept {
   return watching() &&
          (!when || when->time_since_epoch().count() >= armed_.load(std::memory_order_relaxed));
@@ -125,21 +133,23 @@ bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   return false;
 }
 
-void Lease::after_takeover(bool nothing, Clock::time_point now) noexcept {
+void Lease::after_takeover(bool nothing, bool was_long, Clock::time_point now) noexcept {
   const Clock::rep length = after_poll_.load(std::memory_order_relaxed);
   const Clock::rep next = nothing ? std::min(2 * length, Clock::duration(kLongest).count())
                                   : Clock::duration(kShortest).count();
   if (next != length) after_poll_.store(next, std::memory_order_relaxed);
   if (!nothing) {
     waits_.store(0, std::memory_order_relaxed);
-    if (long_.load(std::memory_order_relaxed)) note_pause(now);
+    if (was_long) note_pause(now);
   }
   pushes_.store(0, std::memory_order_relaxed);
 }
 
 void Lease::note_pause(Clock::time_point now) noexcept {
+  if (spins(now)) return;  // pauses are expected, even of a consumer that is taken for one wrongly
   pauses_ = now - std::exchange(paused_, now) < kBetweenPauses ? pauses_ + 1 : 1;
   if (pauses_ < kPausesOfSpinners) return;
+  pauses_ = 0;
   spins_until_.store((now + kSpinnerFor).time_since_epoch().count(), std::memory_order_relaxed);
 }
 

@@ -36,7 +36,7 @@ class Lease {
   static constexpr auto kLong = std::chrono::microseconds(60);
   static constexpr auto kBetweenPauses = std::chrono::milliseconds(50);
   static constexpr int kPausesOfSpinners = 3;
-  static constexpr auto kSpinnerFor = std::chrono::milliseconds(500);
+  static constexpr auto kSpinnerFor = std::chrono::milliseconds(200);
   // While a consumer takes one item after the other. It comes back for the next one, but what it
   // does with each may take some microseconds.
   static constexpr auto kAfterTakes = std::chrono::microseconds(240);
@@ -53,8 +53,7 @@ class Lease {
   // A sleeping thread wakes at least this often, even without work: the program may have closed its
   // descriptor.
   static constexpr auto kLongestSleep = std::chrono::seconds(5);
-  // A leader that sleeps until the timer is about to fire postpones it this long before.
-  static constexpr auto kMargin = std::chrono::microseconds(100);
+  static constexpr auto kMargin = std::chrono::microseconds(100);  // see suspend_at()
 
   explicit Lease(Fd timer) noexcept : timer_(std::move(timer)) {}
   Lease(const Lease&) = delete;
@@ -67,16 +66,14 @@ class Lease {
                       std::uint32_t pollers = 0) noexcept {
     const std::uint32_t pushes = pushes_.load(std::memory_order_relaxed);
     if (pushes == 0) polled_since_ = now;
-    const bool spins =
-        now.time_since_epoch().count() < spins_until_.load(std::memory_order_relaxed);
-    const int part = spins ? kPolledPartOfSpinners : kPolledPart;
+    const int part = spins(now) ? kPolledPartOfSpinners : kPolledPart;
     const Clock::duration grown = kShortest + (now - polled_since_) / part;
     const Clock::duration many = pollers * Clock::duration(kPerPoller) *
                                  std::min(pushes, kPushesToGrowMany) / kPushesToGrowMany;
     const Clock::duration usual = std::min(std::max(grown, many), Clock::duration(kLongest));
     const Clock::duration least = contended ? kLongest : usual;
     const Clock::duration length(after_poll_.load(std::memory_order_relaxed));
-    long_.store(std::max(length, least) >= kLong, std::memory_order_relaxed);
+    long_.store(std::max(length, least) >= kLong || extended(now), std::memory_order_relaxed);
     if (renew(now, std::max(length, least))) pushes_.store(pushes + 1, std::memory_order_relaxed);
   }
   // `timer`: the earliest pending timer. `briefly`: for kAfterWait, because other threads may be
@@ -90,15 +87,13 @@ class Lease {
   void postpone(const Deadline& timer) noexcept;
 
   // ---- called by any thread --------------------------------------------------------------------
-  // Extends the lease to at least kLongWork from now, even if it is renewed for less meanwhile.
+  // Extends the lease to at least kLongWork from now, even if it is renewed for less meanwhile, or
+  // to kLongWorkOfSpinners, as an answer may come in memory.
   // Makes no system call: the service thread sees the extension when it wakes, and goes back to
   // sleep.
   static constexpr auto kLongWork = kLongest;
-  void extend(Clock::time_point now) noexcept {
-    const Clock::rep end = (now + kLongWork).time_since_epoch().count();
-    extended_.store(end, std::memory_order_relaxed);
-    if (end_.load(std::memory_order_relaxed) < end) end_.store(end, std::memory_order_relaxed);
-  }
+  static constexpr auto kLongWorkOfSpinners = 2 * kShortest;
+  void extend(Clock::time_point now) noexcept;
   // The same for a consumer that takes one item after the other: extends the lease to kAfterTakes
   // from now, until end_takes().
   void extend_for_takes(Clock::time_point now) noexcept {
@@ -166,10 +161,15 @@ class Lease {
     parked_.store(Parked::kNo, std::memory_order_seq_cst);
     return ready;
   }
-  // Called after the service thread had taken over. `nothing`: it has found no work.
-  void after_takeover(bool nothing, Clock::time_point now) noexcept;
+  // Called after the service thread had taken over. `nothing`: it has found no work. `was_long`:
+  // whether the lease that had ended was at least kLong.
+  [[nodiscard]] bool was_long() const noexcept { return long_.load(std::memory_order_relaxed); }
+  void after_takeover(bool nothing, bool was_long, Clock::time_point now) noexcept;
 
  private:
+  [[nodiscard]] bool spins(Clock::time_point now) const noexcept {
+    return now.time_since_epoch().count() < spins_until_.load(std::memory_order_relaxed);
+  }
   void note_pause(Clock::time_point now) noexcept;
   bool renew(Clock::time_point now, Clock::duration length) noexcept;  // true: timer pushed
   void arm(Clock::rep when) noexcept;

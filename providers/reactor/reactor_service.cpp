@@ -115,6 +115,7 @@ bool Reactor::service_wanted() const noexcept {
 // Entered with the role held; returns without it, once the application drives or wants to.
 void Reactor::guard() noexcept {
   bool found = false;
+  const bool was_long = lease_.was_long();
   end_direct();
   clear_unattended();
   do {
@@ -126,7 +127,7 @@ void Reactor::guard() noexcept {
       return release();
     }
   } while (guard_sleeps(found));
-  lease_.after_takeover(!found, Clock::now());
+  lease_.after_takeover(!found, was_long, Clock::now());
 }
 
 // Releases the role, sleeps in epoll, claims the role again and dispatches. Sets `found` if there

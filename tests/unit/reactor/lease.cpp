@@ -154,7 +154,7 @@ BOOST_FIXTURE_TEST_CASE(polls_without_a_break_push_the_timer_ever_less, Parked) 
   BOOST_TEST(!lease.valid(now + Lease::kLongest));
   // The service thread has taken over and found work: the lease is short again, as every
   // microsecond counts.
-  lease.after_takeover(false, now);
+  lease.after_takeover(false, lease.was_long(), now);
   lease.renew_for_poll(now += 1h);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
 }
@@ -165,7 +165,7 @@ struct Polling : Parked {
     for (const auto end = now + time; now < end; now += 1us) lease.renew_for_poll(now);
     return Lease::kShortest + time / part;
   }
-  void pause() { lease.after_takeover(false, now += 1ms); }
+  void pause() { lease.after_takeover(false, lease.was_long(), now += 1ms); }
   Clock::time_point now = start;
 };
 
@@ -180,6 +180,23 @@ BOOST_FIXTURE_TEST_CASE(it_stays_short_for_who_spins_on_memory_between_polls, Po
   now += Lease::kSpinnerFor;
   const auto most = poll(10ms, Lease::kPolledPart);
   BOOST_TEST(lease.valid(now + most / 2 - 2us));
+}
+
+// A program may send much and then poll the memory of the answer, again and again.
+BOOST_FIXTURE_TEST_CASE(long_work_extends_it_less_for_who_spins_on_memory, Polling) {
+  for (int pause_count = 0; pause_count < 6; ++pause_count) {
+    lease.extend(now);
+    const auto working = now;
+    poll(10us, Lease::kPolledPart);
+    BOOST_TEST(lease.valid(working + Lease::kLongWorkOfSpinners - 1us));
+    BOOST_TEST(lease.valid(working + Lease::kLongWorkOfSpinners + 1us) ==
+               (pause_count < Lease::kPausesOfSpinners));
+    pause();
+  }
+  // Even if the pauses go on, it is tried again.
+  now += Lease::kSpinnerFor;
+  lease.extend(now);
+  BOOST_TEST(lease.valid(now + Lease::kLongWork - 1us));
 }
 
 // A program that gets no processor for a moment does not spin on memory.
@@ -213,7 +230,7 @@ BOOST_FIXTURE_TEST_CASE(it_grows_faster_if_many_pollers_are_awake, Parked) {
   poll_until(now + 30ms, 100 * kPollers);
   BOOST_TEST(lease.valid(now + Lease::kLongest / 2));
   BOOST_TEST(!lease.valid(now + Lease::kLongest));
-  lease.after_takeover(false, now);
+  lease.after_takeover(false, lease.was_long(), now);
   lease.renew_for_poll(now += 1h, false, kPollers);
   BOOST_TEST(!lease.valid(now + Lease::kShortest));
 }
