@@ -22,7 +22,6 @@
 
 #define EVENTS 1024
 #define REQUESTS 20000
-#define QUALIFIER 1040
 #define LONGEST ((size_t)1 << 20)
 
 /* What the two processes tell each other without DAT. */
@@ -30,6 +29,7 @@ struct wire {
   volatile int arrived, passed, gone;
   uint64_t address[2];
   DAT_RMR_CONTEXT context[2];
+  DAT_CONN_QUAL qualifier;
 };
 
 enum arrival { MEMORY, QUEUE, WAIT, CNO };
@@ -127,11 +127,11 @@ static void connect_both(void) {
     OK(dat_ia_query(ia, &async_evd, DAT_IA_FIELD_IA_ADDRESS_PTR, &attr, 0, NULL));
     create_ep();
     meet();
-    OK(dat_ep_connect(ep, attr.ia_address_ptr, QUALIFIER, DAT_TIMEOUT_INFINITE, 0, NULL,
+    OK(dat_ep_connect(ep, attr.ia_address_ptr, wire->qualifier, DAT_TIMEOUT_INFINITE, 0, NULL,
                       DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
   } else {
     OK(dat_evd_create(ia, EVENTS, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &cr_evd));
-    OK(dat_psp_create(ia, QUALIFIER, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+    OK(dat_psp_create_any(ia, &wire->qualifier, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
     meet();
     const DAT_EVENT request = next(cr_evd, DAT_CONNECTION_REQUEST_EVENT, "the request");
     create_ep();

@@ -4,6 +4,7 @@
 // that are not the simulated kernel's are passed to the real one.
 #include "tests/sim/kernel.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 using udapl::sim::Kernel;
@@ -68,6 +70,23 @@ ssize_t __wrap_send(int fd, const void* data, size_t size, int) {
 }
 ssize_t __wrap_recv(int fd, void* room, size_t size, int flags) {
   return kernel().receive(fd, room, size, (flags & MSG_PEEK) != 0);
+}
+long __real_syscall(long, ...);
+// The provider makes some of the calls above without the functions of the C library.
+long __wrap_syscall(long number, ...) {
+  std::array<long, 6> arguments{};
+  va_list list;
+  va_start(list, number);
+  for (long& argument : arguments) argument = va_arg(list, long);
+  va_end(list);
+  const auto [fd, data, size, flags, address, address_size] = arguments;
+  if (number == SYS_recvfrom)
+    return __wrap_recv(static_cast<int>(fd), reinterpret_cast<void*>(data),
+                       static_cast<size_t>(size), static_cast<int>(flags));
+  if (number == SYS_sendto)
+    return __wrap_send(static_cast<int>(fd), reinterpret_cast<const void*>(data),
+                       static_cast<size_t>(size), static_cast<int>(flags));
+  return __real_syscall(number, fd, data, size, flags, address, address_size);
 }
 int __wrap_shutdown(int fd, int how) {
   if (how != SHUT_WR) refuse("shutdown of another kind than SHUT_WR");
