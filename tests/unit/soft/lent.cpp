@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Large messages whose memory is lent to a peer on the same host.
+#include "tests/unit/soft/driven.h"
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
@@ -64,21 +65,10 @@ struct Fixture : Pair {
   // Runs `body` while no thread drives b. The rings of both sides are awake, so a lends.
   template <class Body>
   void while_b_stands(Body body) {
-    std::atomic<bool> over{false};
-    std::atomic<int> polls{0};
-    std::jthread poller([&] {
-      while (!over) {
-        b.reactor->progress();
-        ++polls;
-      }
-    });
-    for (int i = 0; i < 10'000 || polls < 10'000; ++i) a.reactor->progress();
-    {
-      const Standstill b_stands(*b.reactor);
-      for (int i = 0; i < 10'000; ++i) a.reactor->progress();
-      body();
-    }
-    over = true;
+    const Driven b_is_driven(b, a);
+    const Standstill b_stands(*b.reactor);
+    for (int i = 0; i < 10'000; ++i) a.reactor->progress();
+    body();
   }
   // While b is not driven, a sends and does `end`, and overwrites the memory when the Send has
   // completed. Returns the status of the Send. Whether the memory was lent depends on timing;

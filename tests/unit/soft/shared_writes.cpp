@@ -2,6 +2,7 @@
 //
 // Large RDMA Writes that are shared: the peer on the same host places one part, and this side the
 // other (docs/adr/0076).
+#include "tests/unit/soft/driven.h"
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
@@ -40,23 +41,11 @@ struct Fixture : Pair {
   // are awake.
   template <class Body>
   void with_b_awake(bool stands, Body body) {
-    std::atomic<bool> over{false};
-    std::atomic<int> polls{0};
-    std::jthread poller([&] {
-      while (!over) {
-        b.reactor->progress();
-        ++polls;
-      }
-    });
-    for (int i = 0; i < 10'000 || polls < 10'000; ++i) a.reactor->progress();
-    if (stands) {
-      const Standstill b_stands(*b.reactor);
-      for (int i = 0; i < 10'000; ++i) a.reactor->progress();
-      body();
-    } else {
-      body();
-    }
-    over = true;
+    const Driven b_is_driven(b, a);
+    if (!stands) return body();
+    const Standstill b_stands(*b.reactor);
+    for (int i = 0; i < 10'000; ++i) a.reactor->progress();
+    body();
   }
   // Posts a Write and calls `then` while b stands.
   template <class Then>
