@@ -63,7 +63,7 @@ class WorkRing {
 
   [[nodiscard]] T& at(std::uint64_t position) noexcept { return items_[position & mask_]; }
   [[nodiscard]] Segment* segments(std::uint64_t position) noexcept {
-    return &segments_[(position & mask_) * max_segments_];
+    return segments_.get() + (position & mask_) * max_segments_;
   }
   // The free slot behind the last item; push() adds it to the ring. REQUIRES: !full().
   [[nodiscard]] T& next() noexcept { return at(tail_); }

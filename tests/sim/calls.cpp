@@ -72,8 +72,9 @@ ssize_t __wrap_recv(int fd, void* room, size_t size, int flags) {
   return kernel().receive(fd, room, size, (flags & MSG_PEEK) != 0);
 }
 long __real_syscall(long, ...);
-// The provider makes some of the calls above without the functions of the C library.
-long __wrap_syscall(long number, ...) {
+// The provider makes some of the calls above without the functions of the C library. Fewer than six
+// arguments may have been passed.
+[[gnu::no_sanitize_address]] long __wrap_syscall(long number, ...) {
   std::array<long, 6> arguments{};
   va_list list;
   va_start(list, number);

@@ -63,8 +63,9 @@ STRANGE_CALL(ssize_t, send, Call::kSend, (int fd, const void* from, size_t size,
 STRANGE_CALL(ssize_t, sendmsg, Call::kSendmsg, (int fd, const msghdr* message, int flags),
              (fd, message, flags))
 
-// The provider makes some of these calls without the functions of the C library.
-[[gnu::visibility("default")]] long syscall(long number, ...) {
+// The provider makes some of these calls without the functions of the C library. Fewer than six
+// arguments may have been passed.
+[[gnu::visibility("default"), gnu::no_sanitize_address]] long syscall(long number, ...) {
   static const auto next = real<long (*)(long, ...)>("syscall");
   std::array<long, 6> arguments{};
   va_list list;
