@@ -14,6 +14,8 @@ using transport::BreakReason;
 
 namespace {
 
+// The time after which a connection without memory for what it receives tries again.
+constexpr auto kStarvedFor = std::chrono::milliseconds(10);
 // When the peer has closed, the time that its last messages may wait for receives. A peer that uses
 // this provider waits twice as long for our FIN.
 constexpr auto kLastReceives = std::chrono::milliseconds(1000);
@@ -33,7 +35,7 @@ Intake::Intake(QpShared& shared, Queue& queue, Reactor& reactor, StagingPool& po
 
 void Intake::clear() noexcept {
   input_ = Input::kClosed;
-  unfinished_ = waiting_ = stalled_ = peer_ends_ = peer_closed_ = false;
+  unfinished_ = starved_ = waiting_ = stalled_ = peer_ends_ = peer_closed_ = false;
 }
 
 void Intake::stop() noexcept {
@@ -49,7 +51,7 @@ void Intake::stop() noexcept {
 Intake::Event Intake::on_ready(unsigned what) noexcept {
   if (unfinished_ || input_ == Input::kClosed) return Event::kNone;
   if ((what & ~(Link::kRoom | Link::kPlaced)) == 0) return Event::kNone;
-  if (reads()) return receive();
+  if (reads() && !starved_) return receive();
   if ((what & Link::kBroken) != 0) {
     if (peer_closed_) return Event::kPeerReset;
     shared_.fault.raise(BreakReason::kTransportLost);
@@ -62,7 +64,7 @@ Intake::Event Intake::on_ready(unsigned what) noexcept {
 }
 
 Link::Quick Intake::receive_short() noexcept {
-  if (input_ != Input::kOpen || unfinished_ || waiting_ || stalled_ || peer_closed_)
+  if (input_ != Input::kOpen || unfinished_ || starved_ || waiting_ || stalled_ || peer_closed_)
     return Link::Quick::kElse;
   const Link::Quick quick = shared_.link->receive_short(queue_);
   if (quick >= Link::Quick::kDelivered) delivered();
@@ -80,6 +82,10 @@ Intake::Event Intake::receive() noexcept {
   std::size_t work = Queue::kPassBudget;
   if (unfinished_) deliver_staged(work);
   unfinished_ = false;
+  if (starved_) [[unlikely]] {
+    starved_ = false;
+    update_wants();
+  }
   std::size_t large = Queue::kPassBudget;
   bool more = true;
   while (more && work != 0 && !shared_.fault.raised && reads()) {
@@ -100,21 +106,27 @@ Intake::Event Intake::receive() noexcept {
         return Event::kEndOfStream;
       case Link::Received::kBroken:
         return Event::kLost;
-      case Link::Received::kNoMemory: {
-        static constinit trace::RateLimit limit;
-        UDAPL_TRACE_LIMITED(limit, kError, "QP %p: no memory for the receive buffer",
-                            static_cast<const void*>(&shared_.qp));
-        shared_.fault.raise({BreakReason::kTransportLost, "no memory for what it sends"});
+      case Link::Received::kNoMemory:
+        starve();
         return Event::kNone;
-      }
     }
   }
   if (!shared_.fault.raised) end_pass(work);
   return Event::kNone;
 }
 
+// There was no memory to read into. What the peer sends stays in its and our sockets meanwhile.
+void Intake::starve() noexcept {
+  static constinit trace::RateLimit limit;
+  UDAPL_TRACE_LIMITED(limit, kError, "QP %p: no memory for the receive buffer",
+                      static_cast<const void*>(&shared_.qp));
+  starved_ = true;
+  update_wants();
+  continue_pass_.start_after(kStarvedFor);
+}
+
 void Intake::update_wants() noexcept {
-  unsigned wanted = reads() ? Link::kInput : 0U;
+  unsigned wanted = reads() && !starved_ ? Link::kInput : 0U;
   if (stalled_ && !peer_ends_ && !peer_closed_) wanted |= Link::kPeerEnd;
   shared_.link->want(Link::kInput | Link::kPeerEnd, wanted);
 }
@@ -246,6 +258,7 @@ void Intake::watch_debt() noexcept {
 void Intake::debt_due() noexcept {
   constexpr std::uint64_t kMinBytes = 4096;
   debt_watched_ = false;
+  if (starved_) return watch_debt();  // the peer may have sent the rest
   const Debt owed = debt();
   const bool same_frame = owed.frame && seen_debt_.frame && owed.frames == seen_debt_.frames;
   const bool same_message =

@@ -101,6 +101,7 @@ class Intake {
     return input_ != Input::kClosed && !stalled_ && !peer_closed_;
   }
   void update_wants() noexcept UDAPL_REQUIRES(qp_locked);
+  void starve() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event receive() noexcept UDAPL_REQUIRES(qp_locked);
   void deliver_staged(std::size_t& work) noexcept UDAPL_REQUIRES(qp_locked);
   // Called after input was delivered.
@@ -127,6 +128,7 @@ class Intake {
   bool peer_ends_ UDAPL_GUARDED_BY(qp_locked) = false;    // the peer's FIN is behind unread input
   bool peer_closed_ UDAPL_GUARDED_BY(qp_locked) = false;  // the peer's FIN was read
   bool unfinished_ UDAPL_GUARDED_BY(qp_locked) = false;   // whole FPDUs are staged: continue_pass_
+  bool starved_ UDAPL_GUARDED_BY(qp_locked) = false;      // no memory to read into: continue_pass_
   bool waiting_ UDAPL_GUARDED_BY(qp_locked) = false;      // a message waits for a receive
   Clock::time_point wait_until_ UDAPL_GUARDED_BY(qp_locked){};
   Debt seen_debt_ UDAPL_GUARDED_BY(qp_locked);  // when the timer was started

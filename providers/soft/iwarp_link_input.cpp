@@ -129,9 +129,10 @@ Link::Quick IwarpLink::take_short(iwarp::Inbound& inbound) noexcept {
 }
 
 // Reads what fits on the stack: a read that finds nothing, as most do while a program polls, then
-// costs little more than the system call.
+// costs little more than the system call. What has been read must not be lost for lack of memory.
 Link::Quick IwarpLink::read_short(iwarp::Inbound& inbound) noexcept {
-  if (!reads_short_ || !staging_.staged().empty() || receiver_.opened()) return Quick::kElse;
+  if (!reads_short_ || !staging_.staged().empty() || receiver_.opened() || !staging_.can_start())
+    return Quick::kElse;
   std::array<std::byte, kMaxReadShort> room;
   const IoResult result = stream_->receive(room);
   if (result.kind == IoResult::kBlocked) [[likely]]

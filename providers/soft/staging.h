@@ -26,6 +26,8 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
+  // Whether reserve(kStart) cannot run out of memory, unless another thread takes some meanwhile.
+  [[nodiscard]] bool can_start() const noexcept { return capacity_ != 0 || pool_.has_spare(); }
   // Makes room behind the staged bytes for at least one read, and for the rest of an FPDU of
   // `needed` bytes. Returns false if out of memory.
   [[nodiscard]] bool reserve(std::size_t needed) noexcept {

@@ -7,6 +7,7 @@
 #include "providers/soft/iwarp/held_segments.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -64,6 +65,7 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
       const ScopedLock guard(lock_);
       piece = std::move(spare_of(size));
       if (piece.get() != nullptr) taken_ += size;
+      note_spare();
     }
     if (piece.get() != nullptr) return piece;
     Piece fresh(size);
@@ -77,6 +79,11 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
     taken_ -= piece.size();
     Piece& spare = spare_of(piece.size());
     if (spare.get() == nullptr) spare = std::move(piece);
+    note_spare();
+  }
+  // Whether take(kMin) would need no memory of the system.
+  [[nodiscard]] bool has_spare() const noexcept {
+    return has_spare_.load(std::memory_order_relaxed);
   }
 
   // Whether the total is used up. If so, buffers do not grow beyond what they need, and fewer
@@ -121,7 +128,12 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
     return spares_.at(index);
   }
 
+  void note_spare() noexcept UDAPL_REQUIRES(lock_) {
+    has_spare_.store(spares_.front().get() != nullptr, std::memory_order_relaxed);
+  }
+
   const std::size_t total_;
+  std::atomic<bool> has_spare_{false};
   mutable SpinLock lock_;
   // The bytes of pieces, and of messages that wait.
   std::size_t taken_ UDAPL_GUARDED_BY(lock_) = 0;
