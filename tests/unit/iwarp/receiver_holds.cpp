@@ -178,6 +178,23 @@ BOOST_FIXTURE_TEST_CASE(stream_stalls_when_holding_is_full, Late) {
   BOOST_TEST(log().ends_with("read done\n"));
 }
 
+// What is not held needs no room, so our own Reads go on as long as the stream does.
+BOOST_FIXTURE_TEST_CASE(responses_pass_though_holding_is_full, Late) {
+  const Bytes large = pattern(60000);
+  Late other;
+  std::uint32_t most = 0;
+  while (!other.receiver.stalled()) other.arrive(send(++most, large));
+  for (std::uint32_t msn = 1; msn < most; ++msn) arrive(send(msn, large));
+  BOOST_TEST(!receiver.stalled());
+  log();
+  inbound.reads = {{5, 0, 60000}};
+  arrive(response(large));
+  BOOST_TEST(!receiver.stalled());
+  BOOST_TEST(log().ends_with("read done\n"));
+  arrive(send(most, large));
+  BOOST_TEST(receiver.stalled());
+}
+
 // Connections share a budget. While that is used up, each may hold a little, at least one segment.
 BOOST_AUTO_TEST_CASE(held_segments_within_a_budget) {
   struct Budget final : HeldSegments::Budget {

@@ -6,8 +6,11 @@
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace udapl::soft::test {
 namespace {
@@ -66,6 +69,42 @@ struct Fixture : Pair {
   }
 };
 
+// The pages between two offsets of the target cannot be written, by the kernel either.
+struct RefusedFixture : Fixture {
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kRoom = (kLarge / kPage + 1) * kPage;
+  // The part of this side and a frame of the peer's, as ring_stream.cpp divides the Write.
+  static constexpr std::size_t kOurs = 402'560;
+  static constexpr std::size_t kFrame = 65'472;
+
+  ~RefusedFixture() { ::munmap(pages, kRoom); }
+  void write_refused(std::size_t begin, std::size_t end) {
+    BOOST_REQUIRE(::mprotect(pages + begin, end - begin, PROT_READ) == 0);
+    const auto segment = local(*near_mr, near.data(), kLarge);
+    REQUIRE_OK(a.qp->post_rdma_write(5, &segment, 1, remote(pages_mr->rmr_context(), pages, kLarge),
+                                     kSignalled));
+    late = a.request_cq->poll(&early, 1) == 0;
+    BOOST_REQUIRE(::mprotect(pages + begin, end - begin, PROT_READ | PROT_WRITE) == 0);
+  }
+  // Whether the bytes up to `offset` have been written, and not the next ones.
+  [[nodiscard]] bool ends_at(std::size_t offset) const {
+    return std::memcmp(pages, near.data(), offset) == 0 &&
+           std::all_of(pages + offset, pages + offset + kPage,
+                       [](std::byte byte) { return byte == std::byte{0}; });
+  }
+  void acquaint_with_pages() {
+    const auto segment = local(*near_mr, near.data(), kLarge);
+    const auto to = remote(pages_mr->rmr_context(), pages, kLarge);
+    REQUIRE_OK(a.qp->post_rdma_write(1, &segment, 1, to, kSignalled));
+    BOOST_REQUIRE(next(*a.request_cq).id == 1);
+    std::fill_n(pages, kLarge, std::byte{0});
+  }
+
+  std::byte* const pages = static_cast<std::byte*>(
+      ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::unique_ptr<Mr> pages_mr = b.reg(pages, kLarge);
+};
+
 BOOST_AUTO_TEST_SUITE(shared_writes)
 
 BOOST_AUTO_TEST_CASE(what_the_peer_does_not_place_is_written) {
@@ -97,6 +136,55 @@ BOOST_FIXTURE_TEST_CASE(source_that_is_freed_meanwhile, Fixture) {
   write_to_standing_b([&] { near_mr.reset(); });
   const DAT_DTO_COMPLETION_STATUS status = late ? next(*a.request_cq).status : early.status;
   BOOST_TEST((status == DAT_DTO_SUCCESS || status == DAT_DTO_ERR_LOCAL_PROTECTION));
+}
+
+// The first page has been written, so that the Write is shared; the next one is refused.
+BOOST_AUTO_TEST_CASE(our_part_is_refused_by_the_kernel) {
+  bool any = false;
+  for (int i = 0; i < 50 && !any; ++i) {
+    RefusedFixture pair;
+    pair.near[0] = pair.near[RefusedFixture::kPage] = std::byte{1};
+    pair.acquaint_with_pages();
+    bool begun = false;
+    pair.with_b_awake(true, [&] {
+      pair.write_refused(RefusedFixture::kPage,
+                         RefusedFixture::kOurs / RefusedFixture::kPage * RefusedFixture::kPage);
+      begun = pair.ends_at(RefusedFixture::kPage);
+    });
+    const Completion c = pair.late ? pair.next(*pair.a.request_cq) : pair.early;
+    BOOST_TEST(c.id == 5U);
+    any = c.status != DAT_DTO_SUCCESS;
+    if (!any) continue;  // it was not shared
+    BOOST_TEST(begun);
+    BOOST_TEST(pair.wait([&] { return pair.a.sink.ended() && pair.b.sink.ended(); }));
+    BOOST_TEST(pair.a.sink.calls() == "established broken");
+    BOOST_TEST(pair.a.sink.detail.load() ==
+               std::string_view("its memory cannot be reached any more"));
+  }
+  BOOST_TEST(any);
+}
+
+// This side takes the last two of the peer's three frames, and can write one page of them. Then it
+// leaves them to the peer.
+BOOST_AUTO_TEST_CASE(some_of_the_peers_part_is_refused_by_the_kernel) {
+  constexpr std::size_t kPage = RefusedFixture::kPage;
+  constexpr std::size_t kTaken = RefusedFixture::kOurs + RefusedFixture::kFrame;
+  bool any = false;
+  for (int i = 0; i < 50 && !any; ++i) {
+    RefusedFixture pair;
+    pair.near[RefusedFixture::kOurs] = pair.near[kTaken] = pair.near[kTaken + 2 * kPage] =
+        std::byte{1};
+    pair.acquaint_with_pages();
+    pair.with_b_awake(true, [&] {
+      pair.write_refused((kTaken / kPage + 2) * kPage, kLarge / kPage * kPage);
+      any = pair.late && pair.pages[RefusedFixture::kOurs] == std::byte{0} &&
+            pair.pages[kTaken] == std::byte{1} && pair.pages[kTaken + 2 * kPage] == std::byte{0};
+    });
+    pair.expect(DAT_DTO_SUCCESS);
+    BOOST_TEST(std::memcmp(pair.pages, pair.near.data(), kLarge) == 0);
+    BOOST_TEST(pair.a.sink.calls() == "established");
+  }
+  BOOST_TEST(any);
 }
 
 // The requests behind it take effect in their order, and see all of it.

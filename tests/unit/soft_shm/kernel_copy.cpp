@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace udapl::soft::shm::test {
@@ -60,6 +61,27 @@ BOOST_AUTO_TEST_CASE(copies_by_detour_are_complete) {
   BOOST_TEST(!read_by_detour(self, 4096, {&piece, 1}));
   BOOST_TEST(!write_by_detour(self, 4096, {&piece, 1}, 8));
   BOOST_TEST(errno == EFAULT);
+}
+
+// The first page cannot be written. What lies behind it may be, but not the end.
+BOOST_AUTO_TEST_CASE(the_end_is_written_last) {
+  constexpr std::size_t kPage = 4096;
+  constexpr std::size_t kLast = 8;
+  constexpr std::size_t kSize = 10 * kPage;
+  void* const mapped =
+      ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  BOOST_REQUIRE(mapped != MAP_FAILED);
+  auto* const there = static_cast<std::byte*>(mapped);
+  BOOST_REQUIRE(::mprotect(there, kPage, PROT_READ) == 0);
+  std::vector<std::byte> here(kSize, std::byte{1});
+  const iovec piece{here.data(), kSize};
+  const Remote self{::getpid()};
+  const auto address = reinterpret_cast<std::uintptr_t>(there);
+  for (const auto write : {&write_process, &write_by_detour}) {
+    BOOST_TEST(!write(self, address, {&piece, 1}, kLast));
+    BOOST_TEST(std::count(there + kSize - kLast, there + kSize, std::byte{0}) == 8);
+  }
+  ::munmap(mapped, kSize);
 }
 
 BOOST_AUTO_TEST_CASE(detours_pay_where_the_distance_matters) {
