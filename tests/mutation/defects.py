@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR GPL-2.0-only
-"""Deliberate defects of the provider core. Each is (name, file, old text, new text, groups).
+"""Deliberate defects of the provider core and the software RNIC. Each is (name, file, old text, new text, groups).
 
 The old text must occur exactly once in the file and must be code, because comments may be reworded at any time. The
 given groups of the conformance suite are run first, because they are likely to fail; then the whole suite decides.
@@ -100,4 +100,42 @@ DEFECTS = [
      "if (lmr->mr().has_windows())", "if (lmr->mr().lmr_context() == 0 && lmr->mr().has_windows())", "rmr,memory"),
     ("srq_buffers_are_used_up", "dapl/posted/srq_cookies.cpp",
      "  free_ = &cookie;\n  --outstanding_;", "  free_ = &cookie;", "srq"),
+    # ---- threads that post and dequeue ----
+    ("dequeue_takes_no_lock", "dapl/events/evd_dequeue.h",
+     "  C& cq = *static_cast<C*>(cq_);\n  const ScopedLock lock(cq_->lock);\n"
+     "  if (dequeue_gate.load(std::memory_order_relaxed) == 0)",
+     "  C& cq = *static_cast<C*>(cq_);\n  if (dequeue_gate.load(std::memory_order_relaxed) == 0)", "threads"),
+    ("reap_takes_no_lock", "dapl/events/evd_completions.cpp",
+     "    const ScopedLock lock(cq_->lock);\n    move_to_ring(kAll);", "    move_to_ring(kAll);", "threads"),
+    ("full_queue_is_not_reaped", "dapl/datapath/post.cpp", "    queue.evd->reap();\n", "    static_cast<void>(0);\n",
+     "transfer,threads"),
+    # ---- messages before their receive ----
+    ("early_message_breaks", "providers/soft/receive_queue.cpp",
+     "  if (waits_) return Verdict::kWait;", "  if (waits_ && srq_ != nullptr) return Verdict::kWait;", "early_sends"),
+    ("early_message_for_an_srq_breaks", "providers/soft/receive_queue.cpp",
+     "  if (waits_) return Verdict::kWait;", "  if (waits_ && srq_ == nullptr) return Verdict::kWait;", "early_sends"),
+    ("srq_buffer_releases_no_message", "providers/soft/connection_input.cpp",
+     "  if (intake_.waits()) release_waiting();", "", "early_sends"),
+    ("write_overtakes_a_held_message", "providers/soft/iwarp/receiver_delivery.cpp",
+     "  if (held_.empty()) [[likely]] {\n    const Delivery",
+     "  if (held_.empty() || s.opcode == Opcode::kWrite) [[likely]] {\n    const Delivery", "early_sends"),
+    ("answer_waits_behind_a_held_message", "providers/soft/iwarp/receiver.cpp",
+     "  } else if (!read_response(s, inbound)) {",
+     "  } else if (!held_.empty() ? hold(s, !tagged_.active) : !read_response(s, inbound)) {", "early_sends"),
+    # ---- what OpenFabrics accepts ----
+    ("completion_flags_do_not_mix", "dapl/endpoint/ep_config.cpp",
+     "  if (foreign(ia, config.srq))\n",
+     "  if (config.recv_evd != nullptr && config.recv_evd == config.request_evd &&\n"
+     "      config.attr.recv_completion_flags != config.attr.request_completion_flags)\n"
+     "    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_NO_SUBTYPE, \"mixed\");\n"
+     "  if (foreign(ia, config.srq))\n", "endpoint"),
+    ("read_segments_are_checked", "dapl/endpoint/ep_config.cpp",
+     '      {"max_request_iov", attr.max_request_iov, 0, limits.max_segments},',
+     '      {"max_request_iov", attr.max_request_iov, 0, limits.max_segments},\n'
+     '      {"max_rdma_read_iov", attr.max_rdma_read_iov, 0, limits.max_read_segments},', "endpoint"),
+    ("service_type_is_checked", "dapl/endpoint/ep_config.cpp",
+     "  if (static_cast<int>(attr.service_type) == DAT_IB_SERVICE_TYPE_UD)",
+     "  if (static_cast<int>(attr.service_type) != DAT_SERVICE_TYPE_RC)", "endpoint"),
+    ("no_more_segments_than_requested", "dapl/endpoint/ep_config.cpp",
+     "constexpr DAT_COUNT kMinSegments = 4;", "constexpr DAT_COUNT kMinSegments = 1;", "return_codes"),
 ]
