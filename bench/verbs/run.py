@@ -14,6 +14,7 @@ registry, left out where it is not installed.
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import places
 
 SIDES = {"raw": "raw verbs", "ours": "ours", "ours/threadsafe": "ours, threadsafe", "packaged": "packaged libdaplofa"}
+WAITING_SIDES = {**SIDES, "ours+cno": "ours, dat_cno_wait", "ours+fd": "ours, descriptor of a CNO",
+                 "packaged+cno": "packaged, dat_cno_wait"}
 
 
 def measure(options):
@@ -37,10 +40,11 @@ def measure(options):
                 conf.write(f'{name} u2.0 {threads} default {library} dapl.2.0 "{options.device}" ""\n')
         conf.flush()
         program = os.path.join(options.build, "bin", "verbs_waiting" if options.waiting else "verbs_bench")
+        sides = WAITING_SIDES if options.waiting else SIDES
         environment = dict(os.environ, DAT_OVERRIDE=conf.name)
         environment["LD_LIBRARY_PATH"] = os.path.join(os.path.abspath(options.build), "lib")
         output = subprocess.run([program, f"--rounds={options.rounds}", f"--count={options.count}",
-                                 *(side for side in SIDES if side.partition("/")[0] in libraries)],
+                                 *(side for side in sides if re.split("[/+]", side)[0] in libraries)],
                                 stdout=subprocess.PIPE, text=True, env=environment, check=True).stdout
     return [json.loads(line) for line in output.splitlines()]
 
@@ -69,7 +73,7 @@ def table(results):
             if side != "raw":
                 difference, least, most = middle([own - raw for own, raw in zip(values, sides["raw"])])
                 more = f"{in_us(difference)} ({in_us(least)} to {in_us(most)})" + (", noise" if least <= 0 <= most else "")
-            yield (f"| {operation}, {size} bytes | {SIDES[side]} | "
+            yield (f"| {operation}, {size} bytes | {WAITING_SIDES[side]} | "
                    f"{in_us(median)} ({in_us(low)} to {in_us(high)}) | {more} |")
 
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 // The command line "[--rounds=N] [--count=N] IA..." of the programs that measure several sides by
-// turns: raw verbs and the adapters that are named.
+// turns: raw verbs and the adapters that are named. "+WORD" behind a name is for the program.
 namespace bench {
 
 struct Comparison {
@@ -49,8 +49,9 @@ struct Comparison {
 
 template <class Dat>
 [[nodiscard]] std::unique_ptr<Dat> open_side(std::string_view name) {
-  const std::size_t slash = name.find('/');
-  set_ia_name(std::string(name.substr(0, slash)));
+  const std::string_view entry = name.substr(0, name.find('+'));
+  const std::size_t slash = entry.find('/');
+  set_ia_name(std::string(entry.substr(0, slash)));
   set_thread_safe(slash != std::string_view::npos);
   return std::make_unique<Dat>(std::string(name));
 }

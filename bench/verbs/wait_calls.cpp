@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// verbs_wait_calls [--print] [--cno] [--pause=US] IA[/threadsafe]
+// verbs_wait_calls [--print] [--cno|--fd] [--pause=US] IA[/threadsafe]
 //
-// Counts the system calls per message between two threads that sleep in dat_evd_wait, or with --cno
-// in dat_cno_wait, each with its own IA. With --pause each of them sleeps for so many microseconds
-// before it sends, so that the other one waits for long. The calls of all libraries are counted,
-// because this program defines functions of the same names. Of many batches, the one with the
-// fewest calls counts: on a busy machine a thread may be late for the next message. Exit status 1:
-// more than about one poll, one read and a few other calls per message.
+// Counts the system calls per message between two threads that sleep in dat_evd_wait, with --cno in
+// dat_cno_wait, or with --fd in poll, on the descriptor of a CNO, each with its own IA. With
+// --pause each of them sleeps for so many microseconds before it sends, so that the other one waits
+// for long. The calls of all libraries are counted, because this program defines functions of the
+// same names. Of many batches, the one with the fewest calls counts: on a busy machine a thread may
+// be late for the next message. Exit status 1: more than about one poll, one read and a few other
+// calls per message.
 #undef _FORTIFY_SOURCE  // it provides inline versions of functions that are defined below
 #include "loopback.h"
 
@@ -34,8 +35,11 @@ namespace {
 enum Kind { kPoll, kRead, kWrite, kEpoll, kTimer, kClock, kFutex, kKinds };
 constexpr std::array<const char*, kKinds> kNames{"poll",  "read",  "write", "epoll",
                                                  "timer", "clock", "futex"};
-// Limits per message in the best batch. The packaged provider makes one poll and 1.3 reads.
-constexpr std::array<double, kKinds> kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05, 0.05};
+// Limits per message in the best batch. The packaged provider makes one poll and 1.3 reads. With a
+// descriptor, both completions of a message may each end a poll.
+using Calls = std::array<double, kKinds>;
+constexpr Calls kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05, 0.05};
+constexpr Calls kMaxRatiosOfDescriptor{2.1, 2.1, 0.05, 0.05, 0.05, 0.05, 0.05};
 
 std::array<std::atomic<long>, kKinds> counts{};
 
@@ -111,6 +115,7 @@ constexpr DAT_TIMEOUT kPatience = 10'000'000;  // us
 struct Options {
   bool print = false;  // only
   bool cno = false;
+  bool descriptor = false;
   std::chrono::microseconds pause{0};
   std::string_view ia;
 
@@ -124,41 +129,58 @@ struct Side {
     if (options.cno)
       bench::check(dat_cno_create(adapter.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno),
                    "dat_cno_create");
+    else if (options.descriptor)
+      bench::check(dat_cno_fd_create(adapter.ia, &descriptor, &cno), "dat_cno_fd_create");
     bench::check(dat_evd_create(adapter.ia, kDepth, cno, DAT_EVD_DTO_FLAG, &end.recv_evd),
                  "dat_evd_create");
-    bench::create_evd(adapter, kDepth, DAT_EVD_DTO_FLAG, &end.request_evd);
+    // With a descriptor the consumer sleeps nowhere else.
+    bench::check(dat_evd_create(adapter.ia, kDepth, options.descriptor ? cno : DAT_HANDLE_NULL,
+                                DAT_EVD_DTO_FLAG, &end.request_evd),
+                 "dat_evd_create");
     bench::create_evd(adapter, 8, DAT_EVD_CONNECTION_FLAG, &end.connect_evd);
     end.create_ep(adapter, kDepth);
   }
   ~Side() {
     end.destroy();
-    if (options.cno) bench::check(dat_cno_free(cno), "dat_cno_free");
+    if (cno != DAT_HANDLE_NULL) bench::check(dat_cno_free(cno), "dat_cno_free");
   }
   void send() {
     if (options.pause.count() != 0) std::this_thread::sleep_for(options.pause);
     end.post_send(buffer, kBytes);
   }
   void receive() {
-    if (options.cno)
-      wait_for_cno();
+    if (cno != DAT_HANDLE_NULL)
+      wait_for_cno(end.recv_evd);
     else
       wait(end.recv_evd);
     end.post_recv(buffer, kBytes);
   }
-  void take_send() { wait(end.request_evd); }
+  void take_send() {
+    if (options.descriptor)
+      wait_for_cno(end.request_evd);
+    else
+      wait(end.request_evd);
+  }
 
   const Options& options;
   bench::Adapter adapter;
   bench::End end;
   bench::Buffer buffer{adapter, kBytes};
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+  DAT_FD descriptor = -1;
 
  private:
-  void wait_for_cno() {
+  void wait_for_cno(DAT_EVD_HANDLE awaited) const {
     DAT_EVENT event;
-    while (DAT_GET_TYPE(dat_evd_dequeue(end.recv_evd, &event)) == DAT_QUEUE_EMPTY) {
+    while (DAT_GET_TYPE(dat_evd_dequeue(awaited, &event)) == DAT_QUEUE_EMPTY) {
       DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
-      bench::check(dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &evd), "dat_cno_wait");
+      if (!options.descriptor) {
+        bench::check(dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &evd), "dat_cno_wait");
+        continue;
+      }
+      pollfd readable{descriptor, POLLIN, 0};
+      if (::poll(&readable, 1, -1) == 1)
+        bench::check(dat_cno_trigger(cno, &evd), "dat_cno_trigger");
     }
   }
   // Without a time limit, so that no clock is read.
@@ -191,8 +213,6 @@ void connect(Side& active, Side& passive) {
   bench::check(dat_evd_free(requests), "dat_evd_free");
 }
 
-using Calls = std::array<double, kKinds>;
-
 Calls calls_of_a_message(Side& side, int rounds) {
   for (auto& count : counts) count = 0;
   for (int i = 0; i < rounds; ++i) {
@@ -215,6 +235,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.print = true;
     else if (argument == "--cno")
       options.cno = true;
+    else if (argument == "--fd")
+      options.descriptor = true;
     else if (argument.starts_with(kPause))
       options.pause = std::chrono::microseconds(std::atoi(argv[i] + kPause.size()));
     else if (options.ia.empty() && !argument.starts_with("-"))
@@ -232,7 +254,7 @@ int main(int argc, char** argv) {
   const std::optional<Options> options = parse(argc, argv);
   if (!options) {
     std::fprintf(stderr,
-                 "usage: verbs_wait_calls [--print] [--cno] [--pause=US] IA[/threadsafe]\n");
+                 "usage: verbs_wait_calls [--print] [--cno|--fd] [--pause=US] IA[/threadsafe]\n");
     return 2;
   }
   const std::string_view name = options->ia;
@@ -250,20 +272,26 @@ int main(int argc, char** argv) {
     }
   });
   Calls least{};
+  Calls sum{};
   double fewest = 1e9;
   for (int i = 0; i < options->batches(); ++i) {
     const Calls calls = calls_of_a_message(here, options->rounds());
     double all = 0;
-    for (const double count : calls) all += count;
+    for (int kind = 0; kind < kKinds; ++kind) {
+      all += calls[kind];
+      sum[kind] += calls[kind];
+    }
     if (all >= fewest) continue;
     fewest = all;
     least = calls;
   }
   echo.join();
   bool good = options->print || least[kPoll] > 0;  // 0: they did not sleep, or nothing was counted
+  const Calls& most = options->descriptor ? kMaxRatiosOfDescriptor : kMaxRatios;
   for (int kind = 0; kind < kKinds; ++kind) {
-    std::printf("%-6s %.2f (at most %.2f)\n", kNames[kind], least[kind], kMaxRatios[kind]);
-    good = good && (options->print || least[kind] <= kMaxRatios[kind]);
+    std::printf("%-6s %.2f (at most %.2f), in all batches %.2f\n", kNames[kind], least[kind],
+                most[kind], sum[kind] / options->batches());
+    good = good && (options->print || least[kind] <= most[kind]);
   }
   bench::check(dat_ep_disconnect(here.end.ep, DAT_CLOSE_ABRUPT_FLAG), "dat_ep_disconnect");
   for (Side* side : {&here, &there})

@@ -2,9 +2,11 @@
 // verbs_waiting [--rounds=N] [--count=N] IA...
 //
 // Ping-pong of messages between two threads that sleep until one arrives, with raw verbs (a
-// completion channel per CQ) and with DAT (dat_evd_wait, an IA per thread), side by side on one
-// device: in each round every side does the same, and each round begins with another side. IA and
-// the output are as for verbs_bench; bench/verbs/run.py --waiting makes a table of the output.
+// completion channel per CQ) and with DAT (an IA per thread), side by side on one device: in each
+// round every side does the same, and each round begins with another side. IA and the output are as
+// for verbs_bench. A thread sleeps in dat_evd_wait; if the name ends with "+cno", in dat_cno_wait,
+// and with "+fd" in poll, on the descriptor of a CNO. bench/verbs/run.py --waiting makes a table of
+// the output.
 #include "loopback.h"
 #include "raw_link.h"
 #include "sides.h"
@@ -13,7 +15,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
+
+#include <poll.h>
 
 namespace {
 
@@ -84,11 +89,25 @@ class RawEnd final : public End {
 
 class DatEnd final : public End {
  public:
-  DatEnd() : in_(adapter, kBuffer), out_(adapter, kBuffer) {
-    end.create(adapter, kDepth);
+  enum class How { kEvd, kCno, kDescriptor };
+
+  explicit DatEnd(How how) : in_(adapter, kBuffer), out_(adapter, kBuffer), how_(how) {
+    if (how == How::kCno)
+      bench::check(dat_cno_create(adapter.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno_),
+                   "dat_cno_create");
+    else if (how == How::kDescriptor)
+      bench::check(dat_cno_fd_create(adapter.ia, &descriptor_, &cno_), "dat_cno_fd_create");
+    for (DAT_EVD_HANDLE* const evd : {&end.recv_evd, &end.request_evd})
+      bench::check(dat_evd_create(adapter.ia, kDepth, cno_, DAT_EVD_DTO_FLAG, evd),
+                   "dat_evd_create");
+    bench::create_evd(adapter, 8, DAT_EVD_CONNECTION_FLAG, &end.connect_evd);
+    end.create_ep(adapter, kDepth);
     for (int i = 0; i < kReceives; ++i) post_recv();
   }
-  ~DatEnd() override { end.destroy(); }
+  ~DatEnd() override {
+    end.destroy();
+    if (cno_ != DAT_HANDLE_NULL) bench::check(dat_cno_free(cno_), "dat_cno_free");
+  }
 
   void post_recv() override { end.post_recv(in_, kBuffer); }
   void post_send(std::size_t length) override { end.post_send(out_, length); }
@@ -99,17 +118,33 @@ class DatEnd final : public End {
   bench::End end;
 
  private:
-  static std::size_t wait(DAT_EVD_HANDLE evd) {
+  std::size_t wait(DAT_EVD_HANDLE evd) const {
     DAT_EVENT event;
     DAT_COUNT more = 0;
-    bench::check(dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more), "dat_evd_wait");
+    if (how_ == How::kEvd)
+      bench::check(dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more), "dat_evd_wait");
+    else
+      while (DAT_GET_TYPE(dat_evd_dequeue(evd, &event)) == DAT_QUEUE_EMPTY) wait_for_cno();
     const auto& dto = event.event_data.dto_completion_event_data;
     bench::must(dto.status == DAT_DTO_SUCCESS, "a completion");
     return static_cast<std::size_t>(dto.transfered_length);
   }
+  void wait_for_cno() const {
+    DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+    if (how_ == How::kCno) {
+      bench::check(dat_cno_wait(cno_, DAT_TIMEOUT_INFINITE, &evd), "dat_cno_wait");
+      return;
+    }
+    pollfd readable{descriptor_, POLLIN, 0};
+    bench::must(::poll(&readable, 1, -1) == 1, "poll");
+    bench::check(dat_cno_trigger(cno_, &evd), "dat_cno_trigger");
+  }
 
   bench::Buffer in_;
   bench::Buffer out_;
+  const How how_;
+  DAT_FD descriptor_ = -1;
+  DAT_CNO_HANDLE cno_ = DAT_HANDLE_NULL;
 };
 
 // One of the measured sides: an end in this thread, and an end from which another thread answers.
@@ -166,7 +201,8 @@ class Raw final : public Side {
 
 class Dat final : public Side {
  public:
-  explicit Dat(const std::string& name) : Side(name) {
+  explicit Dat(const std::string& name)
+      : Side(name), active_(how_of(name)), passive_(how_of(name)) {
     connect();
     start(active_, passive_);
   }
@@ -180,6 +216,11 @@ class Dat final : public Side {
   [[nodiscard]] const sockaddr& address() const { return *active_.adapter.attr.ia_address_ptr; }
 
  private:
+  static DatEnd::How how_of(std::string_view name) {
+    return name.ends_with("+cno")  ? DatEnd::How::kCno
+           : name.ends_with("+fd") ? DatEnd::How::kDescriptor
+                                   : DatEnd::How::kEvd;
+  }
   void connect() {
     DAT_EVD_HANDLE requests = DAT_HANDLE_NULL;
     DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
