@@ -26,10 +26,12 @@ constexpr DAT_OS_WAIT_PROXY_AGENT kNoAgent{nullptr, nullptr};
 
 }  // namespace
 
-Cno::Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept
+Cno::Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd,
+         std::unique_ptr<transport::EventDescriptor> shown) noexcept
     : ObjectHeader(owner.provider, kType, &owner),
       agent_(agent),
       fd_(std::move(fd)),
+      shown_(std::move(shown)),
       has_agent_(agent.proxy_agent_func != nullptr) {}
 
 Cno::~Cno() { ia->agents().cancel(this); }
@@ -108,10 +110,12 @@ void Cno::set_triggered(bool triggered) noexcept {
   if (triggered == triggered_) return;
   triggered_ = triggered;
   if (!fd_.valid()) return;
+  const bool signalled = triggered && takers_ == 0;
+  if (signalled == std::exchange(signalled_, signalled)) return;
   const NotCancelled scope;
   // The counter is 0 or 1 and the descriptor does not block, so neither call can fail or wait.
   std::uint64_t count = 1;
-  const ssize_t done = triggered ? ::write(fd_.get(), &count, sizeof count)
+  const ssize_t done = signalled ? ::write(fd_.get(), &count, sizeof count)
                                  : ::read(fd_.get(), &count, sizeof count);
   if (done != sizeof count)
     UDAPL_TRACE(kError, "CNO %p: event descriptor: %s", static_cast<void*>(this),
@@ -165,14 +169,27 @@ Evd* Cno::next_in_turn() noexcept {
 
 void Cno::arm_all() noexcept {
   for (Evd* const evd : evds_)
-    if (evd->needs_arming()) arm(*evd->cq());
+    if (evd->needs_arming()) arm_locked(*evd->cq());
 }
 
-void Cno::arm(transport::Cq& cq) const noexcept {
-  if (fd_.valid() || has_agent_.load(std::memory_order_seq_cst))
+void Cno::arm_locked(transport::Cq& cq) const noexcept {
+  if (shown_ != nullptr && waiters_ == 0)
+    cq.arm_for_descriptor(*shown_);
+  else if (fd_.valid() || has_agent_.load(std::memory_order_seq_cst))
     cq.arm();
   else
     cq.arm_for_waiters();
+}
+
+void Cno::arm(transport::Cq& cq) const noexcept {
+  const ScopedLock lock(lock_);
+  arm_locked(cq);
+}
+
+void Cno::hide(transport::Cq& cq) const noexcept {
+  if (shown_ == nullptr) return;
+  const ScopedLock lock(lock_);
+  cq.arm();
 }
 
 void Cno::release_waiters() noexcept {
@@ -182,8 +199,17 @@ void Cno::release_waiters() noexcept {
 
 // ---- for the consumer --------------------------------------------------------------------------
 
+// What triggers meanwhile is consumed, so the descriptor need not be signalled.
 Evd* Cno::consume() noexcept {
+  if (shown_ != nullptr) {
+    {
+      const ScopedLock lock(lock_);
+      ++takers_;
+    }
+    shown_->take_events();
+  }
   const ScopedLock lock(lock_);
+  if (shown_ != nullptr) --takers_;
   return triggered_ ? consume_trigger() : nullptr;
 }
 
@@ -205,7 +231,7 @@ void Cno::query(DAT_CNO_PARAM* param) const noexcept {
   param->proxy.agent = kNoAgent;
   if (fd_.valid()) {
     param->proxy_type = DAT_PROXY_TYPE_FD;
-    param->proxy.fd = fd_.get();
+    param->proxy.fd = descriptor();
   } else {  // the agent may be none (docs/compatibility.md C132)
     param->proxy_type = DAT_PROXY_TYPE_AGENT;
     param->proxy.agent = agent_;
@@ -243,7 +269,7 @@ DAT_RETURN cno_create(DAT_IA_HANDLE ia_handle, DAT_OS_WAIT_PROXY_AGENT agent, DA
     if (ia == nullptr) return ia.refusal();
     if (cno == nullptr)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null CNO handle pointer");
-    *cno = &ia->adopt(make_object<Cno>(*ia, agent, Fd()));
+    *cno = &ia->adopt(make_object<Cno>(*ia, agent, Fd(), nullptr));
     return Status();
   });
 }
@@ -260,9 +286,10 @@ DAT_RETURN cno_fd_create(DAT_IA_HANDLE ia_handle, DAT_FD* fd, DAT_CNO_HANDLE* cn
     if (!event.valid())
       UDAPL_REFUSE(DAT_INSUFFICIENT_RESOURCES, DAT_NO_SUBTYPE,
                    "creating an event descriptor failed: %s", ErrnoText(errno).c_str());
-    const int number = event.get();
-    *cno = &ia->adopt(make_object<Cno>(*ia, kNoAgent, std::move(event)));
-    *fd = number;
+    auto shown = ia->adapter().create_event_descriptor(event.get());
+    Cno& made = ia->adopt(make_object<Cno>(*ia, kNoAgent, std::move(event), std::move(shown)));
+    *fd = made.descriptor();
+    *cno = &made;
     return Status();
   });
 }

@@ -8,9 +8,11 @@
 #include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
 #include "dapl/transport/cq.h"
+#include "dapl/transport/event_descriptor.h"
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace udapl::dapl {
@@ -35,8 +37,10 @@ class Cno : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CNO;
 
-  // `fd`: an eventfd that is readable exactly while triggered, or none.
-  Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd) noexcept;
+  // `fd`: an eventfd that is readable exactly while triggered, or none. `shown`: the descriptor
+  // that the consumer gets in its place, or none.
+  Cno(Ia& owner, const DAT_OS_WAIT_PROXY_AGENT& agent, Fd fd,
+      std::unique_ptr<transport::EventDescriptor> shown) noexcept;
   ~Cno();
   Cno(const Cno&) = delete;
   Cno& operator=(const Cno&) = delete;
@@ -57,9 +61,14 @@ class Cno : public ObjectHeader {
   // calls the agent.
   Upcall trigger(Evd& evd, WaitWord::Wakeup& wakeup) noexcept UDAPL_EXCLUDES(lock_);
 
-  // Arms the CQ of an attached EVD. For waiters alone, unless there is a descriptor or an agent;
-  // set_agent() arms all again.
-  void arm(transport::Cq& cq) const noexcept;
+  // The descriptor for which the CQs of its EVDs are made, or null.
+  [[nodiscard]] transport::EventDescriptor* shown() const noexcept { return shown_.get(); }
+  // Arms the CQ of an attached EVD. For waiters alone, or for the consumer that sleeps on the
+  // descriptor, unless somebody else is concerned; set_agent() and waiters arm all again.
+  void arm(transport::Cq& cq) const noexcept UDAPL_EXCLUDES(lock_);
+  // The events of this CQ concern the CNO no more, or somebody else as well: the descriptor shows
+  // only what the CNO is told of. Called after needs_arming() has become false.
+  void hide(transport::Cq& cq) const noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- for the consumer ------------------------------------------------------------------------
 
@@ -68,6 +77,10 @@ class Cno : public ObjectHeader {
   // The latest trigger, which it consumes; null if there is none.
   [[nodiscard]] Evd* consume() noexcept UDAPL_EXCLUDES(lock_);
   Status set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept UDAPL_EXCLUDES(lock_);
+  // What the consumer polls; -1: nothing.
+  [[nodiscard]] int descriptor() const noexcept {
+    return shown_ != nullptr ? shown_->get() : fd_.get();
+  }
   void query(DAT_CNO_PARAM* param) const noexcept UDAPL_EXCLUDES(lock_);
   // Whether dat_cno_free may proceed; INVALID_STATE if not.
   [[nodiscard]] Status check_free() const noexcept UDAPL_EXCLUDES(lock_);
@@ -89,6 +102,7 @@ class Cno : public ObjectHeader {
   void set_triggered(bool triggered) noexcept UDAPL_REQUIRES(lock_);
   void put_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept UDAPL_REQUIRES(lock_);
   void arm_all() noexcept UDAPL_REQUIRES(lock_);
+  void arm_locked(transport::Cq& cq) const noexcept UDAPL_REQUIRES(lock_);
   // An attached EVD that has events for the CNO, or null.
   [[nodiscard]] Evd* find_pending() noexcept UDAPL_REQUIRES(lock_);
   // The steps that detach_freed() and forget() share.
@@ -106,6 +120,9 @@ class Cno : public ObjectHeader {
   DAT_OS_WAIT_PROXY_AGENT agent_ UDAPL_GUARDED_BY(lock_);
   DAT_OS_WAIT_PROXY_AGENT called_ UDAPL_GUARDED_BY(lock_){};  // the agent of the latest Upcall
   const Fd fd_;
+  const std::unique_ptr<transport::EventDescriptor> shown_;  // contains fd_
+  int takers_ UDAPL_GUARDED_BY(lock_) = 0;          // threads that are about to consume the trigger
+  bool signalled_ UDAPL_GUARDED_BY(lock_) = false;  // fd_ is readable
   std::atomic<bool> has_agent_;  // agent_'s function is not null; written under lock_
   bool triggered_ UDAPL_GUARDED_BY(lock_) = false;
   bool again_ UDAPL_GUARDED_BY(lock_) = false;  // triggered by nothing but turns that are left

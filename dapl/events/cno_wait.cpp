@@ -29,12 +29,14 @@ bool Cno::take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
 unsigned Cno::enter() noexcept {
   const ScopedLock lock(lock_);
   ++waiters_;
+  if (shown_ != nullptr) arm_all();  // for this waiter, too
   return releases_;
 }
 
 void Cno::leave() noexcept {
   const ScopedLock lock(lock_);
   --waiters_;
+  if (shown_ != nullptr) arm_all();
 }
 
 // A waiter from the first call of sleep() until end(), or until its thread is cancelled: also while

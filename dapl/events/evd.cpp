@@ -61,7 +61,9 @@ Evd::~Evd() {
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
   Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
   if (needs_cq(flags)) {
-    auto cq = ia.adapter().create_cq(qlen, evd->sink_);
+    transport::EventDescriptor* const shown = cno != nullptr ? cno->shown() : nullptr;
+    auto cq = shown != nullptr ? ia.adapter().create_cq_for(*shown, qlen, evd->sink_)
+                               : ia.adapter().create_cq(qlen, evd->sink_);
     if (!cq.ok())
       UDAPL_PASS_ON(cq.status(), "creating a completion queue for %d events failed", qlen);
     evd->owned_cq_ = *std::move(cq);
@@ -200,6 +202,7 @@ void Evd::arm_for_cno() noexcept {
 void Evd::set_enabled(bool enabled) noexcept {
   const ScopedLock lock(notify_lock_);
   enabled_.store(enabled, std::memory_order_relaxed);
+  if (!enabled && cno_ && cq_ != nullptr) cno_->hide(*cq_);
   arm_for_cno();
 }
 
@@ -216,7 +219,10 @@ void Evd::set_cno(Cno* cno) {
   const ScopedLock lock(notify_lock_);
   if (cno == cno_.get()) return;
   if (cno != nullptr) cno->attach(*this);
-  if (cno_) cno_->detach(*this);
+  if (cno_) {
+    cno_->detach(*this);
+    if (cq_ != nullptr) cno_->hide(*cq_);
+  }
   cno_ = Use<Cno>(cno);
   arm_for_cno();
 }

@@ -71,6 +71,7 @@ Status Evd::claim_waiter(std::size_t threshold) noexcept {
   notified_.store(false, std::memory_order_relaxed);
   must_return_ = false;
   dequeue_gate.fetch_or(kWaited, std::memory_order_release);
+  if (cno_ && cq_ != nullptr) cno_->hide(*cq_);
   return Status();
 }
 

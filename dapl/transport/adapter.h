@@ -6,6 +6,7 @@
 #include "common/wait_word.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/cq.h"
+#include "dapl/transport/event_descriptor.h"
 #include "dapl/transport/mr.h"
 #include "dapl/transport/qp.h"
 #include "dapl/transport/sink.h"
@@ -92,6 +93,18 @@ class Adapter {
   virtual Result<std::unique_ptr<Mr>> register_memory(Pd& pd, const MrInit& init) = 0;
   virtual Result<std::unique_ptr<Window>> create_window(Pd& pd, WindowScope scope) = 0;
   virtual Result<std::unique_ptr<Cq>> create_cq(int depth, CqSink& sink) = 0;
+  // For a CNO whose consumer sleeps outside of the library: a descriptor that is also readable
+  // while `signal` is. Null if there is none that shows more than that. Throws std::bad_alloc.
+  virtual std::unique_ptr<EventDescriptor> create_event_descriptor(int signal) {
+    (void)signal;
+    return nullptr;
+  }
+  // Like create_cq(); the CQ can be armed for this descriptor.
+  virtual Result<std::unique_ptr<Cq>> create_cq_for(EventDescriptor& descriptor, int depth,
+                                                    CqSink& sink) {
+    (void)descriptor;
+    return create_cq(depth, sink);
+  }
   virtual Result<std::unique_ptr<Srq>> create_srq(Pd& pd, int depth, int max_segments,
                                                   SrqSink& sink) = 0;
   virtual Result<std::unique_ptr<Qp>> create_qp(const QpInit& init) = 0;

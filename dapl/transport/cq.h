@@ -11,6 +11,8 @@
 
 namespace udapl::transport {
 
+class EventDescriptor;
+
 // A completion queue: where QPs report finished work. Thread-safe. Owned by an EVD, which outlives
 // every QP that feeds it.
 //
@@ -48,6 +50,12 @@ class Cq {
   // The same, but the notification concerns only threads in Adapter::block(): while none is there,
   // it may come as late as the next one does.
   virtual void arm_for_waiters() noexcept { arm(); }
+  // The same, but the notification concerns only the thread that sleeps on this descriptor: it may
+  // be left to EventDescriptor::take_events(). Until the next call of arm().
+  virtual void arm_for_descriptor(EventDescriptor& descriptor) noexcept {
+    (void)descriptor;
+    arm();
+  }
   // Called after arm(), by a consumer that has polled since and wakes in vain before `count` more
   // notification completions have arrived. If none has, the CQ may let all but the last one pass
   // without notifying. Ends with the next arm().

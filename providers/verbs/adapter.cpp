@@ -78,19 +78,17 @@ Adapter::Adapter(Device device, const Environment& environment, std::unique_ptr<
       sink_(sink),
       reactor_(std::move(reactor)),
       idle_cqs_(*reactor_),
-      cq_watch_(*reactor_, Call::to<&Adapter::on_cq_channel>(this),
-                {&Adapter::has_events_for_waiters_only, this}),
       async_watch_(*reactor_, Call::to<&Adapter::on_async_fd>(this)),
       gate_(*reactor_, SinkGate::to<&Adapter::deliver, Adapter>(), this) {
   reactor_->on_descriptors_lost(Call::to<&Adapter::descriptors_lost>(this));
 }
 
 Status Adapter::start(const ConnectorKit& kit) {
-  cq_channel_.reset(point::made("ibv_create_comp_channel", ibv_create_comp_channel(context())));
-  if (cq_channel_ == nullptr) return no_resources("ibv_create_comp_channel");
-  if (!make_nonblocking(cq_channel_->fd) || !make_nonblocking(context()->async_fd))
+  auto channel = CqChannel::create_watched(*this);
+  if (!channel.ok()) return channel.status();
+  cq_channel_ = *std::move(channel);
+  if (!make_nonblocking(context()->async_fd))
     return no_resources("cannot make an event descriptor non-blocking");
-  if (const Status status = cq_watch_.start(cq_channel_->fd); !status.ok()) return status;
   if (const Status status = async_watch_.start(context()->async_fd); !status.ok()) return status;
   Result<std::unique_ptr<Connector>> connector = kit.open(*this);
   if (!connector.ok()) return connector.status();
@@ -115,7 +113,18 @@ Result<std::unique_ptr<transport::Window>> Adapter::create_window(transport::Pd&
 }
 
 Result<std::unique_ptr<transport::Cq>> Adapter::create_cq(int depth, transport::CqSink& sink) {
-  return Cq::create(*this, depth, sink);
+  return Cq::create(*this, cq_channel_, depth, sink);
+}
+
+std::unique_ptr<transport::EventDescriptor> Adapter::create_event_descriptor(int signal) {
+  auto channel = CqChannel::create_shown(*this, signal);
+  if (!channel.ok()) return nullptr;
+  return std::make_unique<EventDescriptor>(*std::move(channel));
+}
+
+Result<std::unique_ptr<transport::Cq>> Adapter::create_cq_for(
+    transport::EventDescriptor& descriptor, int depth, transport::CqSink& sink) {
+  return Cq::create(*this, static_cast<EventDescriptor&>(descriptor).channel(), depth, sink);
 }
 
 Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, int depth,
@@ -146,20 +155,6 @@ int Adapter::next_completion_vector() noexcept {
 }
 
 // ---- events, in the driving thread -------------------------------------------------------------
-
-// The channel is readable. Stops reading once no CQ is armed, to save a read that finds nothing.
-void Adapter::on_cq_channel() noexcept {
-  ibv_cq* cq = nullptr;
-  void* ours = nullptr;
-  do {
-    if (ibv_get_cq_event(cq_channel_.get(), &cq, &ours) != 0) {
-      if (errno == EAGAIN || errno == EINTR) return;
-      UDAPL_TRACE(kNormal, "no more completion events: %s", ErrnoText(errno).c_str());
-      return cq_watch_.stop();
-    }
-    static_cast<Cq*>(ours)->on_event();
-  } while (armed_cqs_.load(std::memory_order_relaxed) > 0);
-}
 
 void Adapter::on_async_fd() noexcept {
   const trace::About no_object(nullptr);  // each event names its own object

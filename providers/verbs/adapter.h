@@ -8,6 +8,7 @@
 #include "providers/reactor/sink_gate.h"
 #include "providers/reactor/watch.h"
 #include "providers/verbs/connector.h"
+#include "providers/verbs/cq_channel.h"
 #include "providers/verbs/device.h"
 #include "providers/verbs/environment.h"
 #include "providers/verbs/idle_cq_scanner.h"
@@ -44,6 +45,9 @@ class Adapter final : public transport::Adapter {
   Result<std::unique_ptr<transport::Window>> create_window(transport::Pd& pd,
                                                            transport::WindowScope scope) override;
   Result<std::unique_ptr<transport::Cq>> create_cq(int depth, transport::CqSink& sink) override;
+  std::unique_ptr<transport::EventDescriptor> create_event_descriptor(int signal) override;
+  Result<std::unique_ptr<transport::Cq>> create_cq_for(transport::EventDescriptor& descriptor,
+                                                       int depth, transport::CqSink& sink) override;
   Result<std::unique_ptr<transport::Srq>> create_srq(transport::Pd& pd, int depth, int max_segments,
                                                      transport::SrqSink& sink) override;
   Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;
@@ -64,15 +68,6 @@ class Adapter final : public transport::Adapter {
   [[nodiscard]] const Environment& environment() const noexcept { return environment_; }
   [[nodiscard]] Reactor& reactor() const noexcept { return *reactor_; }
   [[nodiscard]] Connector& connector() const noexcept { return *connector_; }
-  [[nodiscard]] ibv_comp_channel* cq_channel() const noexcept { return cq_channel_.get(); }
-  // A CQ was armed (1) or is no longer armed (-1).
-  void cq_armed(int change) noexcept { armed_cqs_.fetch_add(change, std::memory_order_relaxed); }
-  // A CQ was armed whose event concerns more than threads that wait, or is no longer armed.
-  void begin_prompt() noexcept {
-    prompt_cqs_.fetch_add(1, std::memory_order_seq_cst);
-    reactor_->attend();
-  }
-  void end_prompt() noexcept { prompt_cqs_.fetch_sub(1, std::memory_order_relaxed); }
   // Spreads completion interrupts over the device's vectors.
   [[nodiscard]] int next_completion_vector() noexcept;
   [[nodiscard]] IdleCqScanner& idle_cqs() noexcept { return idle_cqs_; }
@@ -90,18 +85,9 @@ class Adapter final : public transport::Adapter {
   void on_removal() noexcept;
 
  private:
-  struct CloseChannel {
-    void operator()(ibv_comp_channel* channel) const noexcept { ibv_destroy_comp_channel(channel); }
-  };
-
   Adapter(Device device, const Environment& environment, std::unique_ptr<Reactor> reactor,
           transport::AdapterSink& sink, const ConnectorKit& kit);
   Status start(const ConnectorKit& kit);
-  void on_cq_channel() noexcept;
-  // Handler::can_be_left of the completion channel.
-  [[nodiscard]] static bool has_events_for_waiters_only(const void* adapter) noexcept {
-    return static_cast<const Adapter*>(adapter)->prompt_cqs_.load(std::memory_order_seq_cst) == 0;
-  }
   void descriptors_lost() noexcept { gate_.post(0); }
   void deliver(unsigned) noexcept { sink_.on_internal_error(); }
   void on_async_fd() noexcept;
@@ -114,13 +100,10 @@ class Adapter final : public transport::Adapter {
   transport::AdapterSink& sink_;
   std::atomic<bool> dead_{false};
   std::atomic<unsigned> completion_vector_{0};
-  std::atomic<int> armed_cqs_{0};   // CQs whose event may be on the channel
-  std::atomic<int> prompt_cqs_{0};  // those whose event concerns more than waiters
   MemoryTable memory_;
   const std::unique_ptr<Reactor> reactor_;
-  std::unique_ptr<ibv_comp_channel, CloseChannel> cq_channel_;
+  std::shared_ptr<CqChannel> cq_channel_;
   IdleCqScanner idle_cqs_;
-  Watch cq_watch_;
   Watch async_watch_;
   std::unique_ptr<Connector> connector_;
   SinkGate gate_;

@@ -14,6 +14,7 @@
 #include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
+#include "providers/verbs/cq_channel.h"
 #include "providers/verbs/queue.h"
 #include "providers/verbs/srq.h"
 #include "providers/verbs/status.h"
@@ -21,13 +22,14 @@
 
 namespace udapl::verbs {
 
-Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
-                                                  transport::CqSink& sink) {
-  auto cq = std::make_unique<Cq>(adapter, sink);
+Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter,
+                                                  const std::shared_ptr<CqChannel>& channel,
+                                                  int depth, transport::CqSink& sink) {
+  auto cq = std::make_unique<Cq>(adapter, channel, sink);
   cq->depth_ = depth;
   cq->cq_ = point::made("ibv_create_cq",
                         ibv_create_cq(adapter.context(), depth + cq->spare_for(depth), cq.get(),
-                                      adapter.cq_channel(), adapter.next_completion_vector()));
+                                      channel->get(), adapter.next_completion_vector()));
   if (cq->cq_ == nullptr) {
     const int error = errno;
     const Status status = failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
@@ -39,9 +41,11 @@ Result<std::unique_ptr<transport::Cq>> Cq::create(Adapter& adapter, int depth,
   return std::unique_ptr<transport::Cq>(std::move(cq));
 }
 
-Cq::Cq(Adapter& adapter, transport::CqSink& sink)
+Cq::Cq(Adapter& adapter, std::shared_ptr<CqChannel> channel, transport::CqSink& sink)
     : invalidate_flags_(adapter.device().invalidate_flags()),
       adapter_(adapter),
+      channel_(std::move(channel)),
+      shown_(channel_->descriptor() >= 0),
       sink_(sink),
       gate_(adapter.reactor(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
@@ -63,6 +67,7 @@ Cq::~Cq() {
   if (seen != 0) ibv_ack_cq_events(cq_, seen);
   if (const int error = ibv_destroy_cq(cq_); error != 0)
     UDAPL_TRACE(kError, "ibv_destroy_cq: %s", ErrnoText(error).c_str());
+  channel_->show(shown_);  // the others may be
 }
 
 // ---- completions -------------------------------------------------------------------------------

@@ -21,6 +21,7 @@
 namespace udapl::verbs {
 
 class Adapter;
+class CqChannel;
 class Srq;
 
 // A completion queue on a verbs CQ. Thread-safe as described at transport::Cq. Owned by an EVD.
@@ -45,9 +46,11 @@ class Cq final : public transport::Cq {
   enum class Role { kReceive, kRequest };
 
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc. REQUIRES: depth > 0.
-  static Result<std::unique_ptr<transport::Cq>> create(Adapter& adapter, int depth,
-                                                       transport::CqSink& sink);
-  Cq(Adapter& adapter, transport::CqSink& sink);  // use create()
+  static Result<std::unique_ptr<transport::Cq>> create(Adapter& adapter,
+                                                       const std::shared_ptr<CqChannel>& channel,
+                                                       int depth, transport::CqSink& sink);
+  Cq(Adapter& adapter, std::shared_ptr<CqChannel> channel,
+     transport::CqSink& sink);  // use create()
   ~Cq() override;
   Cq(const Cq&) = delete;
   Cq& operator=(const Cq&) = delete;
@@ -61,6 +64,8 @@ class Cq final : public transport::Cq {
   bool progress() noexcept override { return false; }
   void arm() noexcept override UDAPL_EXCLUDES(lock);
   void arm_for_waiters() noexcept override UDAPL_EXCLUDES(lock);
+  void arm_for_descriptor(transport::EventDescriptor& descriptor) noexcept override
+      UDAPL_EXCLUDES(lock);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger. Throws std::bad_alloc.
   Status resize(int depth) override UDAPL_EXCLUDES(qps_lock_);
@@ -85,7 +90,7 @@ class Cq final : public transport::Cq {
   // Work with kQuiet is about to be posted.
   void expect_quiet() noexcept {
     if (!filters_.load(std::memory_order_relaxed)) [[unlikely]]
-      filters_.store(true, std::memory_order_relaxed);
+      begin_filtering();
   }
 
   // ---- for IdleCqScanner -----------------------------------------------------------------------
@@ -97,9 +102,12 @@ class Cq final : public transport::Cq {
   // Like scan(), but only if the CQ has QPs and was not polled since the last scan.
   [[nodiscard]] Scan scan_if_idle() noexcept UDAPL_EXCLUDES(lock);
 
-  // ---- for Adapter: called by the driving thread -----------------------------------------------
-  void on_event() noexcept UDAPL_EXCLUDES(lock);  // the completion channel names this CQ
-  void on_error() noexcept;                       // IBV_EVENT_CQ_ERR
+  // ---- for CqChannel and Adapter ---------------------------------------------------------------
+  // The completion channel names this CQ. Called by the driving thread.
+  void on_event() noexcept UDAPL_EXCLUDES(lock);
+  // The same for another thread, which holds no lock: makes the sink call itself.
+  void on_event_in_call() noexcept UDAPL_EXCLUDES(lock);
+  void on_error() noexcept;  // IBV_EVENT_CQ_ERR; called by the driving thread
 
  private:
   // Sink calls.
@@ -146,6 +154,8 @@ class Cq final : public transport::Cq {
   }
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock);
   void request_notification() noexcept;
+  [[gnu::cold, gnu::noinline]] void begin_filtering() noexcept;
+  [[nodiscard]] bool notifies() noexcept UDAPL_EXCLUDES(lock);  // the event that has arrived
   // The event of an armed CQ has arrived, or counts as arrived: the next arming reaches the device.
   void end_arming() noexcept;
   [[nodiscard]] static bool is_armed(std::uint32_t arms) noexcept { return (arms & 1) != 0; }
@@ -176,6 +186,8 @@ class Cq final : public transport::Cq {
   QpMap qps_ UDAPL_GUARDED_BY(lock);
 
   Adapter& adapter_;
+  const std::shared_ptr<CqChannel> channel_;
+  std::atomic<bool> shown_;  // armed for the channel's descriptor only; changed by the channel
   transport::CqSink& sink_;
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};

@@ -8,6 +8,7 @@
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
+#include "providers/verbs/cq_channel.h"
 #include "providers/verbs/queue.h"
 
 namespace udapl::verbs {
@@ -31,23 +32,23 @@ void Cq::request_notification() noexcept {
   }
   // If the event has arrived already, the CQ stays unarmed.
   if (arms_.compare_exchange_strong(arms, arms + 1, std::memory_order_acq_rel))
-    adapter_.cq_armed(1);
+    channel_->cq_armed(1);
 }
 
 void Cq::end_arming() noexcept {
   if (for_anyone_.load(std::memory_order_relaxed) &&
       for_anyone_.exchange(false, std::memory_order_relaxed))
-    adapter_.end_prompt();
+    channel_->end_prompt();
   std::uint32_t arms = arms_.load(std::memory_order_relaxed);
   while (!arms_.compare_exchange_weak(arms, (arms | 1) + 1, std::memory_order_acq_rel)) {
   }
-  if (is_armed(arms)) adapter_.cq_armed(-1);
+  if (is_armed(arms)) channel_->cq_armed(-1);
 }
 
 void Cq::on_event() noexcept {
   end_arming();
   // Until the event is acknowledged, ibv_destroy_cq waits, so *this exists.
-  const bool notification = !filters_.load(std::memory_order_relaxed) || found_notification();
+  const bool notification = notifies();
   unsigned acknowledge = 1;
   {
     const ScopedLock events_guard(events_lock_);
@@ -58,6 +59,24 @@ void Cq::on_event() noexcept {
     }
   }
   if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
+}
+
+// Until the event is acknowledged, the destructor waits, so the sink exists, too. If others are
+// concerned, whose agent may destroy the CQ, the driving thread makes the call.
+void Cq::on_event_in_call() noexcept {
+  if (!shown_.load(std::memory_order_seq_cst)) return on_event();
+  end_arming();
+  bool closing = false;
+  {
+    const ScopedLock events_guard(events_lock_);
+    closing = closing_;
+  }
+  if (!closing && notifies()) sink_.on_notify();
+  ibv_ack_cq_events(cq_, 1);
+}
+
+bool Cq::notifies() noexcept {
+  return !filters_.load(std::memory_order_relaxed) || found_notification();
 }
 
 // Notes whether a batch that is handed out contains a notification.
@@ -95,8 +114,24 @@ void Cq::arm_for_waiters() noexcept {
 // Sets for_anyone_ after arming: if the driving thread takes an event in between, which clears it,
 // the next event is still treated as one that concerns not only waiters.
 void Cq::arm() noexcept {
+  channel_->hide(shown_);
   arm_for_waiters();
-  if (!for_anyone_.exchange(true, std::memory_order_relaxed)) adapter_.begin_prompt();
+  if (!for_anyone_.exchange(true, std::memory_order_relaxed)) channel_->begin_prompt();
+}
+
+// An event of quiet completions only must not wake the consumer: then the driving thread reads it.
+void Cq::arm_for_descriptor(transport::EventDescriptor& descriptor) noexcept {
+  if (static_cast<EventDescriptor&>(descriptor).channel() != channel_ || !channel_->show(shown_) ||
+      filters_.load(std::memory_order_seq_cst))
+    arm();
+  else
+    request_notification();
+}
+
+// seq_cst: either this thread sees that the CQ is shown, or who shows it sees that it filters.
+void Cq::begin_filtering() noexcept {
+  filters_.store(true, std::memory_order_seq_cst);
+  if (shown_.load(std::memory_order_seq_cst)) arm();
 }
 
 void Cq::on_error() noexcept {

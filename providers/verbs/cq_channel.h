@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "common/annotations.h"
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "dapl/transport/event_descriptor.h"
+#include "providers/reactor/reactor.h"
+
+#include <atomic>
+#include <memory>
+
+namespace udapl::verbs {
+
+class Adapter;
+
+// A completion channel, on which armed CQs report events. One of the adapter, which its reactor
+// watches, and one of each CNO with a descriptor.
+//
+// The latter *is shown* while all its CQs are armed for that descriptor only: the reactor does not
+// watch the channel then. Instead it is part of the descriptor, an epoll set, and the thread that
+// the consumer has woken reads it (docs/adr/0086). As soon as anyone else needs one of its CQs, the
+// reactor watches it, and the descriptor shows what the service thread signals.
+//
+// Thread-safe. Any lock may be held where nothing else is said. Owned by the Adapter, or by its
+// descriptor and CQs together.
+class CqChannel final : private Handler {
+ public:
+  // For the adapter's. INSUFFICIENT_RESOURCES.
+  static Result<std::shared_ptr<CqChannel>> create_watched(Adapter& adapter);
+  // For a descriptor that is also readable while `signal` is. INSUFFICIENT_RESOURCES.
+  static Result<std::shared_ptr<CqChannel>> create_shown(Adapter& adapter, int signal);
+
+  CqChannel(Adapter& adapter, ibv_comp_channel* channel) noexcept;  // use create_…()
+  ~CqChannel();
+  CqChannel(const CqChannel&) = delete;
+  CqChannel& operator=(const CqChannel&) = delete;
+
+  [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_.get(); }
+  [[nodiscard]] int descriptor() const noexcept { return set_.get(); }
+
+  // A CQ was armed (1) or is no longer armed (-1).
+  void cq_armed(int change) noexcept { armed_cqs_.fetch_add(change, std::memory_order_relaxed); }
+  // A CQ was armed whose event concerns more than threads that wait, or is no longer armed.
+  void begin_prompt() noexcept;
+  void end_prompt() noexcept { prompt_cqs_.fetch_sub(1, std::memory_order_relaxed); }
+
+  // `shown`, which belongs to one of the CQs, tells whether that is armed for the descriptor only,
+  // as it is in the beginning and once the CQ is destroyed. show() returns false if the channel has
+  // no descriptor, or cannot be part of it.
+  bool show(std::atomic<bool>& shown) noexcept UDAPL_EXCLUDES(lock_);
+  void hide(std::atomic<bool>& shown) noexcept UDAPL_EXCLUDES(lock_);
+  // The descriptor is being closed while there are CQs.
+  void close_descriptor() noexcept UDAPL_EXCLUDES(lock_);
+  // Makes the notifications of the events that are waiting. No lock may be held.
+  void take_events() noexcept;
+
+ private:
+  struct Close {
+    void operator()(ibv_comp_channel* channel) const noexcept { ibv_destroy_comp_channel(channel); }
+  };
+  enum class Where : std::uint8_t { kDriving, kCaller };
+
+  static Result<std::shared_ptr<CqChannel>> create(Adapter& adapter);
+  void on_ready(std::uint32_t) noexcept override { read_events(Where::kDriving); }
+  [[nodiscard]] bool can_be_left() const noexcept override {
+    return prompt_cqs_.load(std::memory_order_seq_cst) == 0;
+  }
+  void read_events(Where where) noexcept;
+  [[nodiscard]] bool add_to_set(int fd) noexcept;
+  [[nodiscard]] bool watch() noexcept UDAPL_REQUIRES(lock_);
+  void unwatch() noexcept UDAPL_REQUIRES(lock_);
+  void hide_all() noexcept UDAPL_REQUIRES(lock_);
+
+  Reactor& reactor_;
+  const std::unique_ptr<ibv_comp_channel, Close> channel_;
+  std::atomic<int> armed_cqs_{0};   // CQs whose event may be on the channel
+  std::atomic<int> prompt_cqs_{0};  // those whose event concerns more than waiters
+  Mutex lock_;
+  Fd set_;                                     // the descriptor, or none
+  bool open_ UDAPL_GUARDED_BY(lock_) = false;  // there is a descriptor
+  bool watched_ UDAPL_GUARDED_BY(lock_) = false;
+  int hidden_ UDAPL_GUARDED_BY(lock_) = 0;  // CQs that are armed for others, too
+};
+
+// The descriptor of a CNO.
+class EventDescriptor final : public transport::EventDescriptor {
+ public:
+  explicit EventDescriptor(std::shared_ptr<CqChannel> channel) noexcept
+      : channel_(std::move(channel)) {}
+  ~EventDescriptor() override {
+    if (channel_.use_count() > 1) channel_->close_descriptor();
+  }
+  EventDescriptor(const EventDescriptor&) = delete;
+  EventDescriptor& operator=(const EventDescriptor&) = delete;
+
+  [[nodiscard]] int get() const noexcept override { return channel_->descriptor(); }
+  void take_events() noexcept override { channel_->take_events(); }
+  [[nodiscard]] const std::shared_ptr<CqChannel>& channel() const noexcept { return channel_; }
+
+ private:
+  const std::shared_ptr<CqChannel> channel_;
+};
+
+}  // namespace udapl::verbs
