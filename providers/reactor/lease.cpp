@@ -18,6 +18,9 @@ namespace {
 // The shortest sleep of the service thread, for when a thread drives without a lease.
 constexpr auto kShortestSleep = std::chrono::microseconds(20);
 
+// A parked service thread need not sleep on to a timer that is later by less than this.
+constexpr auto kMuchLater = std::chrono::milliseconds(50);
+
 // The sleep of a service thread that is to wake at once. It takes as long as one of a nanosecond,
 // which libfaketime rounds to 0 when the program's clock is to run faster: that disarms the timer.
 constexpr long kAtOnceNs = 1000;
@@ -76,6 +79,18 @@ void Lease::postpone(const Deadline& timer) noexcept {
   if (!parked()) return;
   const Clock::time_point late = Clock::now() + kLongestSleep;
   arm(std::min(timer.value_or(late), late).time_since_epoch().count());
+}
+
+// The fence: either who starts an earlier timer meanwhile sees for when this one is armed, or the
+// caller sees that timer.
+void Lease::follow(const Deadline& timer) noexcept {
+  if (!timer || !watching()) return;
+  const Clock::time_point armed(Clock::duration(armed_.load(std::memory_order_relaxed)));
+  if (*timer - armed < kMuchLater) return;
+  const Clock::time_point when = std::min(*timer, coarse_now() + kLongestSleep);
+  if (when - armed < kMuchLater) return;
+  arm(when.time_since_epoch().count());
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void Lease::extend(Clock::time_point now) noexcept {

@@ -50,8 +50,7 @@ class Lease {
   static constexpr auto kAfterWait = std::chrono::milliseconds(1);
   static constexpr auto kAfterWaits = std::chrono::milliseconds(20);
   static constexpr std::uint32_t kWaitsToGrow = 16;  // by kAfterWait
-  // A sleeping thread wakes at least this often, even without work: the program may have closed its
-  // descriptor.
+  // A sleeping thread wakes at least this often: the program may have closed its descriptor.
   static constexpr auto kLongestSleep = std::chrono::seconds(5);
   static constexpr auto kMargin = std::chrono::microseconds(100);  // see suspend_at()
 
@@ -85,12 +84,14 @@ class Lease {
   void suspend() noexcept { postpone(std::nullopt); }
   // Likewise, but not beyond `timer`. The timer is not readable afterwards.
   void postpone(const Deadline& timer) noexcept;
+  // If the service thread would wake long before `timer`, which is the earliest and was moved, it
+  // sleeps longer. Check watches_until() afterwards.
+  void follow(const Deadline& timer) noexcept;
 
   // ---- called by any thread --------------------------------------------------------------------
   // Extends the lease to at least kLongWork from now, even if it is renewed for less meanwhile, or
-  // to kLongWorkOfSpinners, as an answer may come in memory.
-  // Makes no system call: the service thread sees the extension when it wakes, and goes back to
-  // sleep.
+  // to kLongWorkOfSpinners, as an answer may come in memory. Makes no system call: the service
+  // thread sees the extension when it wakes, and goes back to sleep.
   static constexpr auto kLongWork = kLongest;
   static constexpr auto kLongWorkOfSpinners = 2 * kShortest;
   void extend(Clock::time_point now) noexcept;
@@ -128,8 +129,7 @@ class Lease {
   [[nodiscard]] bool parked() const noexcept {
     return parked_.load(std::memory_order_seq_cst) != Parked::kNo;
   }
-  // Returns whether the service thread sleeps here, watches the other descriptors meanwhile, and
-  // wakes no later than `when`.
+  // The same; it also watches the other descriptors meanwhile, and wakes no later than `when`.
   [[nodiscard]] bool watches_until(const Deadline& when) const noexcept;
   // Returns whether it is time for the service thread to wake by itself.
   [[nodiscard]] bool due(Clock::time_point now) const noexcept {

@@ -49,6 +49,7 @@ bool Reactor::leave_unattended() noexcept {
   if (!can_be_left(Elsewhere()) || polls_drive_.load(std::memory_order_seq_cst) ||
       !watch_others_.load(std::memory_order_seq_cst))
     return false;
+  lease_.follow(queued_.first_timer());
   // A service thread that is awake parks next, and then sees the first timer.
   if (lease_.parked() && !lease_.watches_until(queued_.first_timer())) lease_.wake_service_thread();
   direct_.timer_fired = false;

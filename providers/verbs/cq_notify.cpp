@@ -58,7 +58,9 @@ void Cq::on_event() noexcept {
       if (acknowledge != 0) unacknowledged_ = 0;
     }
   }
-  if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
+  Adapter& adapter = adapter_;
+  if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);  // *this may be gone
+  adapter.idle_cqs().on_completion();
 }
 
 // Until the event is acknowledged, the destructor waits, so the sink exists, too. If others are

@@ -22,7 +22,15 @@ void IdleCqScanner::start() noexcept {
   if (started_ && interval_ == kInterval) return;
   started_ = true;
   interval_ = kInterval;
-  timer_.start_after(interval_);
+  start_timer();
+}
+
+// Not early while the interval is the shortest: then CQs count as polled too seldom.
+void IdleCqScanner::start_timer() noexcept {
+  const Clock::time_point now = Clock::now();
+  timer_.start(now + interval_);
+  const Clock::time_point soon = interval_ > kInterval ? now + interval_ * kEarliest / 4 : kNever;
+  soon_.store(soon.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void IdleCqScanner::scan_all() noexcept {
@@ -40,7 +48,10 @@ void IdleCqScanner::on_timer() noexcept {
     if (scan == Cq::Scan::kIdle) idle = true;
   }
   interval_ = idle ? kInterval : std::min(2 * interval_, kLongestInterval);
-  if (started_) timer_.start_after(interval_);
+  if (started_)
+    start_timer();
+  else
+    soon_.store(kNever.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 }  // namespace udapl::verbs

@@ -3,8 +3,10 @@
 
 #include "common/annotations.h"
 #include "common/mutex.h"
+#include "providers/reactor/coarse_clock.h"
 #include "providers/reactor/watch.h"
 
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -35,14 +37,28 @@ class IdleCqScanner {
   void start() noexcept UDAPL_EXCLUDES(lock_);
   // Scans all CQs now, idle or not. Locks of the core may be held, but none of a CQ.
   void scan_all() noexcept UDAPL_EXCLUDES(lock_);
+  // Called by the driving thread when a completion has arrived, with no lock held. If a scan is
+  // about to become due, makes it now, so that no thread wakes for it.
+  void on_completion() noexcept UDAPL_EXCLUDES(lock_) {
+    if (coarse_now().time_since_epoch().count() >= soon_.load(std::memory_order_relaxed))
+        [[unlikely]]
+      on_timer();
+  }
 
  private:
+  // When a scan may be made early, in quarters of the interval.
+  static constexpr int kEarliest = 3;
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+
+  void start_timer() noexcept UDAPL_REQUIRES(lock_);
   void on_timer() noexcept UDAPL_EXCLUDES(lock_);
 
   Mutex lock_;  // acquired before the locks of the CQs
   std::vector<Cq*> cqs_ UDAPL_GUARDED_BY(lock_);
   bool started_ UDAPL_GUARDED_BY(lock_) = false;
   std::chrono::milliseconds interval_ UDAPL_GUARDED_BY(lock_) = kInterval;  // valid if started_
+  std::atomic<Clock::rep> soon_{
+      kNever.time_since_epoch().count()};  // when the next scan may be made; written under lock_
   Timer timer_;
 };
 

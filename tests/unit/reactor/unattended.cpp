@@ -2,6 +2,7 @@
 //
 // The reactor: a leader that has slept on a descriptor that can be left goes away without a lease.
 // The service thread does not wake for the descriptor, but for everything else.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -143,6 +144,27 @@ BOOST_AUTO_TEST_CASE(timers_and_calls_do_not_end_it) {
     BOOST_TEST(!left.bell.in_epoll());
     if (round % 3 == 2) left.wait(10ms);
   }
+}
+
+// The timer is started anew before it expires, as that of the scan of idle CQs is (adr 0087).
+BOOST_AUTO_TEST_CASE(a_timer_that_is_put_off_wakes_nobody) {
+  Left left;
+  Counter counter;
+  Timer timer(*left.reactor, Call::to<&Counter::call>(&counter));
+  const auto wakes = [&] {  // on a busy machine the timer may expire
+    timer.start_after(400ms);
+    left.wait(1ms);
+    const long before = service_sleeps();
+    for (int round = 0; round < 40; ++round) {
+      timer.start_after(400ms);
+      left.wait(30ms);
+    }
+    return service_sleeps() - before;
+  };
+  long least = wakes();
+  for (int i = 1; i < 8 && least > 1; ++i) least = std::min(least, wakes());
+  BOOST_TEST(least <= 1);
+  timer.stop();
 }
 
 BOOST_AUTO_TEST_CASE(other_descriptors_are_served) {
