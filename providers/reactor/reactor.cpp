@@ -75,7 +75,10 @@ void Reactor::dismiss(Adopted& object) noexcept {
 
 // ---- driving -----------------------------------------------------------------------------------
 
+// Handlers and calls are about objects of their own: not about that of the call that the driving
+// thread is in.
 void Reactor::dispatch(const epoll_event* events, int count) noexcept {
+  const trace::About no_object(nullptr);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t data = events[i].data.u64;
     if (data == EventSet::kKick) {
@@ -108,6 +111,7 @@ Deadline Reactor::fire_timers() noexcept {
   if (!first) return std::nullopt;
   const Clock::time_point now = Clock::now();
   if (now < *first) return now;
+  const trace::About no_object(nullptr);
   while (true) {
     Call call{};
     {
@@ -126,6 +130,7 @@ Deadline Reactor::fire_timers() noexcept {
 // Runs as many as are queued now: calls that they post themselves run next turn, after the sockets.
 bool Reactor::run_all_deferred() noexcept {
   bool found = false;
+  const trace::About no_object(nullptr);
   for (auto left = queued_.deferred.load(std::memory_order_seq_cst); left > 0; --left) {
     Call call{};
     {

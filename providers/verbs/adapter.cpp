@@ -157,7 +157,6 @@ int Adapter::next_completion_vector() noexcept {
 // ---- events, in the driving thread -------------------------------------------------------------
 
 void Adapter::on_async_fd() noexcept {
-  const trace::About no_object(nullptr);  // each event names its own object
   ibv_async_event event{};
   while (ibv_get_async_event(context(), &event) == 0) {
     on_async_event(event);

@@ -89,6 +89,7 @@ TcpHandshake::TcpHandshake(Reactor& reactor, const transport::SocketAddress& loc
       remote_(remote),
       private_data_(private_data.begin(), private_data.end()),
       end_(end),
+      subject_(trace::this_thread().subject),
       peer_timeout_(settings.peer_timeout),
       direct_(settings.direct),
       path_(settings.path),
@@ -201,6 +202,7 @@ bool TcpHandshake::schedule_retry(int error) noexcept {
 }
 
 void TcpHandshake::report_failure() noexcept {
+  const trace::About about(subject_);
   Verdict verdict;
   ConnectionEnd& end = end_;
   {
@@ -212,6 +214,7 @@ void TcpHandshake::report_failure() noexcept {
 }
 
 void TcpHandshake::on_timeout() noexcept {
+  const trace::About about(subject_);
   Verdict verdict;
   ConnectionEnd& end = end_;
   {
@@ -228,6 +231,7 @@ void TcpHandshake::on_timeout() noexcept {
 }
 
 void TcpHandshake::on_retry() noexcept {
+  const trace::About about(subject_);
   Verdict verdict;
   ConnectionEnd& end = end_;
   {
@@ -242,6 +246,7 @@ void TcpHandshake::on_retry() noexcept {
 }
 
 void TcpHandshake::on_ready(std::uint32_t) noexcept {
+  const trace::About about(subject_);
   Verdict verdict;
   ConnectionEnd& end = end_;
   {

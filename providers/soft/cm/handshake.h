@@ -101,6 +101,7 @@ class TcpHandshake final : public Handshake, private Handler {
   const transport::SocketAddress remote_;
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
+  const void* const subject_;  // of the call that connects, and so of all trace records: the EP
   const std::chrono::milliseconds peer_timeout_;
   const bool direct_;
   const Settings::Path path_;

@@ -109,9 +109,6 @@ Result<std::unique_ptr<transport::Listener>> RdmaConnector::listen(
 // ---- in the driving thread ----------------------------------------------------------------------
 
 void RdmaConnector::on_readable() noexcept {
-  // Trace records name no object until an owner sets one: the driving thread may be an application
-  // thread inside a call on some object.
-  const trace::About no_object(nullptr);
   for (int i = 0; i < kEventsPerTurn; ++i) {
     rdma_cm_event* event = nullptr;
     if (::rdma_get_cm_event(channel_.get(), &event) != 0) {

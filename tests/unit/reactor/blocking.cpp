@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/tracing/trace.h"
 #include "tests/unit/reactor/bell.h"
 
 namespace udapl::test {
@@ -331,6 +332,52 @@ BOOST_AUTO_TEST_CASE(cancelled_thread_gives_the_role_back) {
   BOOST_TEST((result == PTHREAD_CANCELED));
   bell.ring();
   BOOST_TEST(eventually([&] { return bell.rung == 1; }));
+}
+
+// Regression: trace records of handlers, timers and deferred calls named the object on which the
+// driving thread waited.
+BOOST_AUTO_TEST_CASE(callbacks_are_not_about_what_the_driving_thread_waits_for) {
+  struct Called {
+    void call() noexcept {
+      if (trace::this_thread().subject != nullptr) ++wrong;
+      if (std::this_thread::get_id() == driver) ++here;
+      word.signal();
+    }
+    const std::thread::id driver = std::this_thread::get_id();
+    std::atomic<int> here{0};
+    std::atomic<int> wrong{0};
+    WaitWord word;
+  } called;
+  struct Ready final : Handler {
+    explicit Ready(Called& to) : called(to) {}
+    void on_ready(std::uint32_t) noexcept override {
+      std::uint64_t value = 0;
+      if (::read(fd.get(), &value, sizeof value) == sizeof value) called.call();
+    }
+    Called& called;
+    Fd fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  } ready(called);
+  const auto reactor = make_reactor();
+  Timer timer(*reactor, Call::to<&Called::call>(&called));
+  Deferred deferred(*reactor, Call::to<&Called::call>(&called));
+  BOOST_REQUIRE(reactor->watch(ready.fd.get(), EPOLLIN, ready).ok());
+  const int waited_for = 0;
+  const trace::About about(&waited_for);
+  for (int kind = 0; kind < 3; ++kind) {
+    called.here = 0;
+    for (const auto end = Clock::now() + kPatience; called.here < 20 && Clock::now() < end;) {
+      const auto before = called.word.value();
+      const std::uint64_t one = 1;
+      if (kind == 0) timer.start(Clock::now() + 1ms);
+      if (kind == 1) deferred.post();
+      if (kind == 2) BOOST_REQUIRE_EQUAL(::write(ready.fd.get(), &one, sizeof one), sizeof one);
+      while (called.word.value() == before) reactor->block(called.word, before, within(kPatience));
+    }
+    BOOST_TEST(called.here >= 20);
+  }
+  BOOST_TEST(called.wrong == 0);
+  reactor->unwatch(ready.fd.get(), ready);
+  reactor->quiesce(ready);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
