@@ -25,12 +25,22 @@ bool is_inherited(DAT_HANDLE handle) noexcept {
   return ia != nullptr && ia->generation() != forks::generation();
 }
 
-[[gnu::cold]] DAT_RETURN refuse(DAT_HANDLE handle) noexcept {
+// Whether this process has reported nothing yet.
+bool is_first_report() noexcept {
+  static constinit std::atomic<unsigned> reported{0};
+  const unsigned generation = forks::generation();
+  return reported.exchange(generation, std::memory_order_relaxed) != generation;
+}
+
+// A program that works on in a child learns from one line why it cannot. One that only cleans up in
+// its exit handlers (`cleans_up`) needs none.
+[[gnu::cold]] DAT_RETURN refuse(DAT_HANDLE handle, bool cleans_up) noexcept {
   constexpr DAT_RETURN kCode = dat_error(DAT_INVALID_STATE);
-  UDAPL_EXPLAIN(kNormal, kCode,
-                "%p belongs to the process that this one was forked from\ntry: to open the IA "
-                "after the fork",
-                handle);
+  constexpr char kText[] =
+      "%p belongs to the process that this one was forked from\ntry: to open the IA after the fork";
+  const trace::Level level = !cleans_up && is_first_report() ? trace::kError : trace::kNormal;
+  if (trace::enabled(level)) trace::write_error(level, kCode, __func__, kText, handle);
+  cause::note(kCode, kText, handle);
   return kCode;
 }
 
@@ -39,13 +49,27 @@ const DAT_PROVIDER& original_of(DAT_HANDLE handle) noexcept {
   return *reinterpret_cast<const GuardedTable*>(table)->original;
 }
 
+template <auto Slot, auto Other>
+constexpr bool kSame = false;
+template <auto Slot>
+constexpr bool kSame<Slot, Slot> = true;
+
+// The calls of exit handlers.
+template <auto Slot, class P = DAT_PROVIDER>
+constexpr bool kCleansUp = kSame<Slot, &P::ia_close_func> || kSame<Slot, &P::ep_disconnect_func> ||
+                           kSame<Slot, &P::cno_free_func> || kSame<Slot, &P::evd_free_func> ||
+                           kSame<Slot, &P::ep_free_func> || kSame<Slot, &P::lmr_free_func> ||
+                           kSame<Slot, &P::rmr_free_func> || kSame<Slot, &P::psp_free_func> ||
+                           kSame<Slot, &P::rsp_free_func> || kSame<Slot, &P::csp_free_func> ||
+                           kSame<Slot, &P::pz_free_func> || kSame<Slot, &P::srq_free_func>;
+
 template <auto Slot, class Function = std::remove_reference_t<decltype(DAT_PROVIDER{}.*Slot)>>
 struct InChild;
 
 template <auto Slot, class... Rest>
 struct InChild<Slot, DAT_RETURN (*)(DAT_HANDLE, Rest...)> {
   static DAT_RETURN call(DAT_HANDLE handle, Rest... rest) {
-    if (is_inherited(handle)) return refuse(handle);
+    if (is_inherited(handle)) return refuse(handle, kCleansUp<Slot>);
     return (original_of(handle).*Slot)(handle, rest...);
   }
 };

@@ -5,6 +5,8 @@
 #include <dat/dat_diagnosis_extensions.h>
 
 #include <netinet/in.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -226,6 +228,44 @@ BOOST_AUTO_TEST_CASE(crossing_connections_are_no_news) {
     BOOST_TEST(captured.text().empty());
   }
   check_told("ep_connect", "connect in state ", [&] { return connect(rig.ep); });  // twice
+}
+
+// Returns what a forked child writes that makes the calls.
+std::string told_by_child(const std::function<void()>& calls) {
+  const StderrCapture captured;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    calls();
+    ::_exit(0);
+  }
+  int status = -1;
+  BOOST_REQUIRE_EQUAL(::waitpid(child, &status, 0), child);
+  BOOST_REQUIRE_EQUAL(status, 0);
+  return captured.text();
+}
+
+// Regression: a program that becomes a daemon after it has opened the IA was told nothing. One
+// line suffices, and a child that only cleans up needs none.
+BOOST_AUTO_TEST_CASE(forked_child_is_told_once) {
+  const Rig rig;
+  for (int i = 0; i < 2; ++i) {
+    const std::string told = told_by_child([&] {
+      DAT_EVENT event{};
+      DAT_COUNT more = 0;
+      dat_evd_free(rig.dto);
+      dat_evd_wait(rig.dto, 0, 1, &event, &more);
+      dat_ep_reset(rig.ep);
+    });
+    BOOST_TEST(contains(told, "belongs to the process that this one was forked from"));
+    BOOST_TEST(contains(told, "try: to open the IA after the fork"));
+    BOOST_TEST(std::count(told.begin(), told.end(), '\n') == 1);
+  }
+  const std::string told = told_by_child([&] {
+    dat_ep_disconnect(rig.ep, DAT_CLOSE_ABRUPT_FLAG);
+    dat_ep_free(rig.ep);
+    dat_ia_close(rig.ia, DAT_CLOSE_ABRUPT_FLAG);
+  });
+  BOOST_TEST(told.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
