@@ -9,6 +9,7 @@
 
 #include "common/errno_text.h"
 #include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/soft/cm/handshake.h"
 #include "providers/soft/io/lingering_close.h"
@@ -35,6 +36,13 @@ void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noex
   } catch (const std::bad_alloc&) {
     // The peer sees the connection end without a reason.
   }
+}
+
+// The event of the connect does not say that the setting is the reason.
+void report_path_shm(const transport::SocketAddress& remote, const char* why) noexcept {
+  static constinit trace::RateLimit limit;
+  UDAPL_TRACE_LIMITED(limit, kError, "not connecting to %s: path=shm, and %s",
+                      to_text(remote).c_str(), why);
 }
 
 }  // namespace
@@ -86,8 +94,7 @@ TcpHandshake::MayRequest TcpHandshake::offer_rings() noexcept {
   }
   UDAPL_TRACE(kNormal, "no shared memory with %s: %s", to_text(remote_).c_str(), failure.why);
   if (path_ != Settings::Path::kShm) return MayRequest::kNow;
-  UDAPL_TRACE(kNormal, "not connecting to %s: path=shm, and %s", to_text(remote_).c_str(),
-              failure.why);
+  report_path_shm(remote_, failure.why);
   return MayRequest::kNever;
 }
 
@@ -108,7 +115,9 @@ bool TcpHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noe
       UDAPL_TRACE(kNormal, "no shared memory with %s: it has not taken the offer",
                   to_text(remote_).c_str());
     verdict.stream = std::move(stream_);
-    return path_ != Settings::Path::kShm;
+    if (path_ != Settings::Path::kShm) return true;
+    report_path_shm(remote_, "it has not taken the offer of shared memory");
+    return false;
   }
   auto* const rings =
       new (std::nothrow) RingStream(std::move(stream_), std::move(offer_->rings), direct_);

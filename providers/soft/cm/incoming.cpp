@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "common/tracing/trace.h"
+#include "common/tracing/trace_limit.h"
 #include "dapl/transport/qp.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/soft/cm/connector.h"
@@ -223,8 +224,10 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
     UDAPL_TRACE(kNormal, "no shared memory with %s: %s", to_text(remote_).c_str(),
                 why_not_shared(settings, token));
     if (settings.path == Settings::Path::kShm) {
-      UDAPL_TRACE(kNormal, "dropping %s: path=shm, and there is no shared memory with it",
-                  to_text(remote_).c_str());
+      static constinit trace::RateLimit limit;
+      UDAPL_TRACE_LIMITED(limit, kError,
+                          "dropping %s: path=shm, and there is no shared memory with it",
+                          to_text(remote_).c_str());
       return nullptr;
     }
   }

@@ -5,6 +5,7 @@
 #include "providers/soft/io/ring_stream.h"
 #include "providers/soft/shm/offer.h"
 #include "tests/unit/soft_io/cm_fixture.h"
+#include "tests/unit/soft_io/errors_of.h"
 
 namespace udapl::soft::test {
 namespace {
@@ -73,16 +74,23 @@ BOOST_AUTO_TEST_CASE(path_shm_is_that_or_nothing) {
   auto strict = shm.listen({0, nullptr}, desk);
   auto plain = tcp.listen({0, nullptr}, desk);
   BOOST_REQUIRE(strict.ok() && plain.ok());
-  FakeQp active;
-  BOOST_REQUIRE(active.start(shm, request((*plain)->conn_qual())).ok());
-  BOOST_TEST(outcome(active) == SetupFailure::kUnreachable);
-  FakeQp crowded;
-  BOOST_REQUIRE(crowded.start(shm, request(listener->conn_qual(), pattern(508))).ok());
-  BOOST_TEST(outcome(crowded) == SetupFailure::kUnreachable);
-  RawSocket peer;
-  BOOST_REQUIRE(peer.connect((*strict)->address()));
-  peer.send(encoded(good_request()));
-  BOOST_TEST(peer.closed());
+  // The event does not tell why, so a message does.
+  const std::string told = errors_of([&] {
+    FakeQp active;
+    BOOST_REQUIRE(active.start(shm, request((*plain)->conn_qual())).ok());
+    BOOST_TEST(outcome(active) == SetupFailure::kUnreachable);
+    FakeQp crowded;
+    BOOST_REQUIRE(crowded.start(shm, request(listener->conn_qual(), pattern(508))).ok());
+    BOOST_TEST(outcome(crowded) == SetupFailure::kUnreachable);
+    RawSocket peer;
+    BOOST_REQUIRE(peer.connect((*strict)->address()));
+    peer.send(encoded(good_request()));
+    BOOST_TEST(peer.closed());
+  });
+  for (const char* const reason :
+       {"path=shm, and no listener there accepts offers of shared memory",
+        "path=shm, and the private data leaves no room", "path=shm, and there is no shared memory"})
+    BOOST_TEST(told.find(reason) != std::string::npos, reason << " not in " << told);
   BOOST_TEST(desk.count() == 0);
 }
 
