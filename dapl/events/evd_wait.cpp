@@ -84,6 +84,10 @@ DAT_RETURN Evd::interruption() const noexcept {
 
 DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
                          const WaitVisit& visit) noexcept {
+  const auto goes_on = [this] {  // after a signal: docs/compatibility.md C20
+    const ScopedLock lock(notify_lock_);
+    return cq_ == nullptr || cno_;
+  };
   // For one event the fast path has already checked; for more, check first to not arm in vain.
   for (bool looked = threshold == 1;; looked = false) {
     if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
@@ -107,8 +111,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
         return dat_error(DAT_ABORT);
       if (result == WaitResult::kChanged || notified_.load(std::memory_order_acquire)) continue;
       if (result == WaitResult::kSleptLong) return kWaitAgain;
-      if (result == WaitResult::kInterrupted && cq_ == nullptr)
-        continue;  // docs/compatibility.md C20
+      if (result == WaitResult::kInterrupted && goes_on()) continue;
       return soft_error(
           cq_, result == WaitResult::kInterrupted ? DAT_INTERRUPTED_CALL : DAT_TIMEOUT_EXPIRED);
     }

@@ -157,6 +157,21 @@ BOOST_AUTO_TEST_CASE(rc_evd_wait_interrupted) {
   }
 }
 
+// Nor does a program expect an end by a signal where the EVD of its completions has a CNO, on which
+// it waits at other times.
+BOOST_AUTO_TEST_CASE(rc_evd_wait_with_cno_interrupted) {
+  const Ia ia;
+  Cno cno;
+  REQUIRE_OK(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+  const Evd evd = make_evd(ia, DAT_EVD_DTO_FLAG, 8, cno);
+  DAT_EVENT event;
+  DAT_COUNT more = 0;
+  const auto wait = [&] { return dat_evd_wait(evd, 300 * kMillisecond, 1, &event, &more); };
+  CHECK_TYPE(interrupted(wait), DAT_TIMEOUT_EXPIRED);
+  REQUIRE_OK(dat_evd_modify_cno(evd, DAT_HANDLE_NULL));
+  CHECK_TYPE(interrupted(wait), DAT_INTERRUPTED_CALL);
+}
+
 // ---- connections: 2.5, 2.7 ----
 
 BOOST_AUTO_TEST_CASE(rc_ep_dup_connect) {

@@ -201,7 +201,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_evd_resize(DAT_EVD_HANDLE evd_handle, DAT_COUN
  * @retval DAT_TIMEOUT_EXPIRED    not enough events in time; none is dequeued
  * @retval DAT_INTERRUPTED_CALL   a signal arrived; none is dequeued. libdaplofa and libdaplsoft
  *                                go on waiting instead if the EVD has neither DTO nor RMR_BIND
- *                                events
+ *                                events, or has a CNO
  * @retval DAT_ABORT              the IA was closed or the EVD destroyed
  * @retval DAT_INVALID_HANDLE     `evd_handle`
  * @retval DAT_INVALID_PARAMETER  `threshold` is not positive or beyond the capacity; null pointer
