@@ -27,4 +27,8 @@ void at_thread_end(ThreadEnd when, void (*run)() noexcept) noexcept {
   ends.functions[static_cast<std::size_t>(when)] = run;
 }
 
+void run_now(ThreadEnd when) noexcept {
+  if (auto* const run = ends.functions[static_cast<std::size_t>(when)]; run != nullptr) run();
+}
+
 }  // namespace udapl

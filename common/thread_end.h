@@ -15,5 +15,7 @@ inline constexpr int kThreadEnds = 2;
 // Has the calling thread call `run` when it ends. Each kind has one function per library: calling
 // it again has no effect. Cheap enough for each wait.
 void at_thread_end(ThreadEnd when, void (*run)() noexcept) noexcept;
+// Calls it now, if there is one: the calling thread is about to end.
+void run_now(ThreadEnd when) noexcept;
 
 }  // namespace udapl

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/exiting_sleep.h"
+
 namespace udapl {
 
 namespace {
@@ -53,8 +55,10 @@ WaitResult WaitWord::wait(std::uint32_t seen, const Deadline& deadline) noexcept
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, which is what steady_clock is on
   // Linux.
-  const long result = ::syscall(kFutex, &word_, FUTEX_WAIT_BITSET_PRIVATE, seen,
-                                deadline ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+  const long result = sleep_in([&] {
+    return raw_system_call(kFutex, &word_, FUTEX_WAIT_BITSET_PRIVATE, seen,
+                           deadline ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+  });
   const int error = result == 0 ? 0 : errno;
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
   if (error == ETIMEDOUT) return WaitResult::kTimedOut;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/cancellation.h"
+#include "common/exiting_sleep.h"
 #include "common/wait_word.h"
 #include "dapl/objects/boundary.h"
 
@@ -19,7 +20,8 @@ inline constexpr DAT_RETURN kWaitAgain = 0x7FFFFFFF;
 // `end(result)`. The call is a cancellation point, since programs end threads that wait by
 // pthread_cancel. A thread that sleeps is not woken for that: it notices when Adapter::block()
 // returns after some seconds, or, if it permits cancellation at any time, within
-// kCancellationDelay. Not noexcept: a cancelled thread is unwound from here, without end(). Between
+// kCancellationDelay. Not noexcept: a cancelled thread is unwound from here, without end(), and so
+// is one that a signal handler ends by pthread_exit while it sleeps (docs/adr/0088). Between
 // the calls of `wait` the thread may stay registered as a waiter; a destructor in the caller then
 // has to end that.
 template <class Wait, class End>
@@ -34,7 +36,10 @@ template <class Wait, class End>
       const Clock::time_point soon = Clock::now() + kCancellationDelay;
       until = deadline ? std::min(*deadline, soon) : soon;
     }
-    const DAT_RETURN code = boundary([&] { return wait(until); });
+    auto attempt = [&] { return boundary([&] { return wait(until); }); };
+    using Attempt = decltype(attempt);
+    const DAT_RETURN code = call_that_sleeps(
+        [](void* context) -> unsigned { return (*static_cast<Attempt*>(context))(); }, &attempt);
     const DAT_RETURN type = DAT_GET_TYPE(code);
     const bool timed_out = type == DAT_TIMEOUT_EXPIRED || type == DAT_QUEUE_EMPTY;
     if (code != kWaitAgain && !(timed_out && until != deadline)) {

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/exiting_sleep.h"
+
 namespace udapl {
 
 namespace {
@@ -25,8 +27,10 @@ bool precise_wait(int epoll, epoll_event* events, int max, Clock::duration left,
   __kernel_timespec timeout{};
   timeout.tv_sec = seconds.count();
   timeout.tv_nsec = std::chrono::nanoseconds(left - seconds).count();
-  result = static_cast<int>(
-      ::syscall(SYS_epoll_pwait2, epoll, events, max, &timeout, nullptr, sizeof(std::uint64_t)));
+  result = static_cast<int>(sleep_in([&] {
+    return raw_system_call(SYS_epoll_pwait2, epoll, events, max, &timeout, nullptr,
+                           sizeof(std::uint64_t));
+  }));
   if (result >= 0 || errno == EINTR || errno == EBADF || errno == EINVAL) return true;
   // An old kernel, or a container whose seccomp filter rejects the call, usually with one of these.
   if (errno == ENOSYS || errno == EPERM || errno == EACCES)
@@ -54,14 +58,14 @@ bool poll_allowed(unsigned descriptors) noexcept {
 }
 
 int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& until) noexcept {
-  if (!until) return ::epoll_wait(epoll, events, max, -1);
+  if (!until) return sleep_in([&] { return ::epoll_wait(epoll, events, max, -1); });
   const Clock::duration left = *until - Clock::now();
   if (left <= Clock::duration::zero()) return ::epoll_wait(epoll, events, max, 0);
   int result = 0;
   if (precise_wait(epoll, events, max, left, result)) return result;
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-  return ::epoll_wait(epoll, events, max,
-                      static_cast<int>(milliseconds < INT_MAX ? milliseconds : INT_MAX));
+  const int time = static_cast<int>(milliseconds < INT_MAX ? milliseconds : INT_MAX);
+  return sleep_in([&] { return ::epoll_wait(epoll, events, max, time); });
 }
 
 }  // namespace udapl

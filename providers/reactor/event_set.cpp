@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/errno_text.h"
+#include "common/exiting_sleep.h"
 #include "common/not_cancelled.h"
 #include "common/signal_handlers.h"
 #include "common/tracing/trace.h"
@@ -62,7 +63,8 @@ bool EventSet::wait_as_guard(const Deadline& until) noexcept {
 int EventSet::poll(std::span<pollfd> sets, const Deadline& until) noexcept {
   sets[0] = {epoll_.get(), POLLIN, 0};
   const timespec left = until ? time_until(*until) : timespec{};
-  const int ready = ::ppoll(sets.data(), sets.size(), until ? &left : nullptr, nullptr);
+  const int ready =
+      sleep_in([&] { return ::ppoll(sets.data(), sets.size(), until ? &left : nullptr, nullptr); });
   if (ready < 0 && !poll_allowed(static_cast<unsigned>(sets.size()))) [[unlikely]]
     return wait_without_poll(until);
   if (ready <= 0 || (sets[0].revents & POLLNVAL) == 0) return ready;

@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "common/exiting_sleep.h"
 #include "providers/reactor/epoll_wait.h"
 #include "providers/reactor/reactor.h"
 
@@ -72,9 +73,9 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   int ready = 0;
   if (until) {
     const timespec left = time_until(*until);
-    ready = ::ppoll(fds, 3, &left, nullptr);
+    ready = sleep_in([&] { return ::ppoll(fds, 3, &left, nullptr); });
   } else {
-    ready = ::poll(fds, 3, -1);
+    ready = sleep_in([&] { return ::poll(fds, 3, -1); });
   }
   if (!leads_asleep()) [[unlikely]]
     return -1;

@@ -23,6 +23,7 @@ void (*in_handler)() = nullptr;
 
 void on_signal(int) { in_handler(); }
 void leave() { siglongjmp(place, 1); }
+void end_thread() { ::pthread_exit(nullptr); }
 
 // Interrupts the calling thread once, when it sleeps.
 class Interruption {
@@ -130,6 +131,58 @@ BOOST_AUTO_TEST_CASE(thr_thread_ends_that_has_left_its_wait) {
     REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
     evd.release();
     other.release();
+  }
+}
+
+// A thread is told to stop by a signal whose handler ends it. It leads or follows the thread that
+// waits for the same IA. Its destructors run, and everything else goes on.
+BOOST_AUTO_TEST_CASE(thr_handler_ends_the_thread_of_its_wait) {
+  if (skip_unless(!kThreadSanitizer, "the sanitizer delays signals")) return;
+  struct Marker {
+    ~Marker() { done = true; }
+    bool& done;
+  };
+  for (const bool other_thread_waits : {false, true}) {
+    Ia ia;
+    const Pz pz = make_pz(ia);
+    Link link(ia, pz);
+    Cno cno;
+    REQUIRE_OK(dat_cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, cno.out()));
+    const Evd software = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+    const Evd quiet = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+    Failures failures;
+    BOOST_REQUIRE(link.connect(failures));
+    std::thread waiter;
+    if (other_thread_waits) {
+      waiter = std::thread([&] {
+        DAT_EVENT event;
+        failures.ok(Link::wait(quiet, &event), "the other thread's wait");
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    for (const DAT_EVD_HANDLE evd :
+         {DAT_EVD_HANDLE{software}, DAT_EVD_HANDLE{link.active.recv_evd}, DAT_EVD_HANDLE{}}) {
+      bool unwound = false;
+      bool returned = false;
+      std::thread([&] {
+        const Marker marker{unwound};
+        const Interruption interruption(&end_thread);
+        DAT_EVENT event;
+        DAT_COUNT more = 0;
+        DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+        if (evd != DAT_HANDLE_NULL)
+          static_cast<void>(dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more));
+        else
+          static_cast<void>(dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &triggered));
+        returned = true;
+      }).join();
+      BOOST_CHECK(unwound && !returned);
+      for (std::uint64_t i = 0; i < 20; ++i) BOOST_REQUIRE(link.message(i, failures));
+    }
+    if (other_thread_waits) {
+      REQUIRE_OK(post_software(quiet, 1));
+      waiter.join();
+    }
   }
 }
 

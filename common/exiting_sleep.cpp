@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+#include "common/exiting_sleep.h"
+
+#include <csetjmp>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "common/thread_end.h"
+
+namespace udapl {
+
+namespace {
+
+struct Place {
+  std::jmp_buf registers;
+  Place* outer;  // of the wait that a signal handler has interrupted, if this one is the handler's
+};
+constinit thread_local Place* innermost = nullptr;
+
+}  // namespace
+
+long (*volatile const raw_system_call)(long number, ...) = &::syscall;
+
+unsigned call_that_sleeps(unsigned (*call)(void* context), void* context) {
+  Place here;
+  here.outer = innermost;
+  innermost = &here;
+  if (setjmp(here.registers) != 0) {
+    innermost = here.outer;
+    run_now(ThreadEnd::kSleep);  // before destructors end the visit: then the IA may go
+    ::pthread_exit(nullptr);
+  }
+  const unsigned result = call(context);
+  innermost = here.outer;
+  return result;
+}
+
+void SleepGuard::leave() noexcept {
+  if (innermost != nullptr) std::longjmp(innermost->registers, 1);
+}
+
+}  // namespace udapl
