@@ -169,12 +169,13 @@ Outcome rdma_write(Qp& from, Qp& to, const Request& request) {
   return deliver(to, *receive, request, {}, static_cast<std::uint32_t>(bytes->size()));
 }
 
-[[nodiscard]] bool reads_allowed(const Qp& from, const Qp& to) {
-  return from.attr.max_rd_atomic != 0 && to.attr.max_dest_rd_atomic != 0;
-}
+// Without a depth of its own, a QP waits for ever with a Read or an atomic, as that of rdma_rxe.
+[[nodiscard]] bool never_sent(const Qp& from) { return from.attr.max_rd_atomic == 0; }
+[[nodiscard]] bool is_served(const Qp& to) { return to.attr.max_dest_rd_atomic != 0; }
 
 Outcome rdma_read(Qp& from, Qp& to, const Request& request) {
-  if (!reads_allowed(from, to)) return responder_fault(to, IBV_WC_REM_INV_REQ_ERR);
+  if (never_sent(from)) return std::nullopt;
+  if (!is_served(to)) return responder_fault(to, IBV_WC_REM_INV_REQ_ERR);
   const std::uint64_t length = total(request.segments);
   Bytes bytes(length);
   if (length != 0) {
@@ -188,7 +189,8 @@ Outcome rdma_read(Qp& from, Qp& to, const Request& request) {
 }
 
 Outcome atomic(Qp& from, Qp& to, const Request& request) {
-  if (!reads_allowed(from, to) || total(request.segments) != sizeof(std::uint64_t))
+  if (never_sent(from)) return std::nullopt;
+  if (!is_served(to) || total(request.segments) != sizeof(std::uint64_t))
     return responder_fault(to, IBV_WC_REM_INV_REQ_ERR);
   const auto& where = request.wr.wr.atomic;
   if (where.remote_addr % sizeof(std::uint64_t) != 0)
