@@ -175,11 +175,18 @@ BOOST_AUTO_TEST_CASE(sleeps_through_events_that_do_not_notify) {
 
 BOOST_AUTO_TEST_CASE(thresholds_need_threshold_mode) {
   const DAT_EVD_HANDLE evd = ia.evd(kDto, 8);
-  object(evd).attach_stream(dapl::Evd::StreamKind::kRecv, dapl::CompletionMode::kUnsignalled);
-  CHECK_ERROR(wait(ia, evd, 0, 2).code, DAT_INVALID_STATE);
-  CHECK_CODE(wait(ia, evd, 0, 1).code, 0x000F0000);
-  object(evd).detach_stream(dapl::Evd::StreamKind::kRecv, dapl::CompletionMode::kUnsignalled);
-  CHECK_CODE(wait(ia, evd, 0, 2).code, 0x000F0000);
+  constexpr auto kRecv = dapl::Evd::StreamKind::kRecv;
+  // A stream in threshold mode beside it changes nothing.
+  for (const bool beside : {false, true}) {
+    if (beside) object(evd).attach_stream(kRecv, dapl::CompletionMode::kThreshold);
+    for (const auto mode : {dapl::CompletionMode::kUnsignalled, dapl::CompletionMode::kSolicited}) {
+      object(evd).attach_stream(kRecv, mode);
+      CHECK_ERROR(wait(ia, evd, 0, 2).code, DAT_INVALID_STATE);
+      CHECK_CODE(wait(ia, evd, 0, 1).code, 0x000F0000);
+      object(evd).detach_stream(kRecv, mode);
+      CHECK_CODE(wait(ia, evd, 0, 2).code, 0x000F0000);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(one_waiter_excludes_others) {
