@@ -73,15 +73,22 @@ BOOST_AUTO_TEST_CASE(modify_keeps_posted_receives) {
 BOOST_AUTO_TEST_CASE(change_of_domain_ends_the_old_receives) {
   for (const bool back : {false, true}) {
     Pair pair;
-    pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
-    BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended(); }));
-    REQUIRE_OK(pair.a.qp->reset().code());
-    REQUIRE_OK(pair.b.qp->reset().code());
     auto data = pattern(10);
     std::vector<std::byte> room(10);
     auto from = pair.a.reg(data);
     auto to = pair.b.reg(room);
     const auto sink = local(*to, room);
+    const auto source = local(*from, data);
+    for (WorkId id = 10; id != 20; ++id) {  // the registration stays pinned
+      REQUIRE_OK(pair.b.qp->post_recv(id, &sink, 1, kSignalled));
+      REQUIRE_OK(pair.a.qp->post_send(id, &source, 1, 0));
+      BOOST_REQUIRE(pair.next(*pair.b.recv_cq).id == id);
+    }
+    std::ranges::fill(room, std::byte{0});
+    pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
+    BOOST_REQUIRE(pair.wait([&] { return pair.a.sink.ended(); }));
+    REQUIRE_OK(pair.a.qp->reset().code());
+    REQUIRE_OK(pair.b.qp->reset().code());
     REQUIRE_OK(pair.b.qp->post_recv(1, nullptr, 0, kSignalled));  // without memory
     REQUIRE_OK(pair.b.qp->post_recv(2, &sink, 1, kSignalled));
     Pd other(77);
@@ -92,7 +99,6 @@ BOOST_AUTO_TEST_CASE(change_of_domain_ends_the_old_receives) {
     pair.connect();
     REQUIRE_OK(pair.a.qp->post_send(1, nullptr, 0, 0));
     BOOST_TEST(pair.next(*pair.b.recv_cq).status == DAT_DTO_SUCCESS);
-    const auto source = local(*from, data);
     REQUIRE_OK(pair.a.qp->post_send(2, &source, 1, 0));
     const Completion c = pair.next(*pair.b.recv_cq);
     BOOST_TEST(c.id == 2U);
