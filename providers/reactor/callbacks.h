@@ -97,8 +97,8 @@ class Handler {
   // Pollers only: from now on the descriptor must become ready when there is input. Returns false
   // if there is input already: call look() again.
   virtual bool rest() noexcept { return true; }
-  // Pollers only, like look(): input is expected soon, and the thread has nothing to do. Fetches
-  // into the caches what look() will need, and changes nothing.
+  // Like look(): input is expected soon, and the thread has nothing to do. Fetches into the caches
+  // what look() will need, and changes nothing.
   virtual void prepare() noexcept {}
 
   // Returns whether input may be left until a thread of the application waits again, because it

@@ -6,24 +6,26 @@
 namespace udapl {
 
 Sign& PollerSet::add(std::uint32_t slot) {
-  if (slot >= members_.size()) members_.resize(std::size_t{slot} + 1);
-  awake_.reserve(members_.capacity());
-  when_polled_.reserve(members_.capacity());
-  const std::size_t block = slot / std::tuple_size_v<Signs>;
-  if (block >= signs_.size()) signs_.resize(block + 1);
-  if (signs_[block] == nullptr) signs_[block] = std::make_unique<Signs>();
-  members_[slot].poller = true;
+  const std::size_t block = slot / std::tuple_size_v<Block>;
+  if (block >= members_.size()) members_.resize(block + 1);
+  awake_.reserve(members_.capacity() * std::tuple_size_v<Block>);
+  when_polled_.reserve(members_.capacity() * std::tuple_size_v<Block>);
+  if (members_[block] == nullptr) members_[block] = std::make_unique<Block>();
+  Member& member = at(slot);
+  member.sign.clear();
+  member.slot = slot;
+  member.follower = nullptr;
+  member.poller = true;
   ++pollers_;
   count();
-  Sign& sign = sign_of(slot);
-  sign.clear();
-  return sign;
+  return member.sign;
 }
 
 void PollerSet::remove(std::uint32_t slot) noexcept {
-  if (slot >= members_.size() || !members_[slot].poller) return;
+  if (!has(slot)) return;
   let_rest(slot);
-  members_[slot].poller = false;
+  at(slot).poller = false;
+  if (last_ == &at(slot)) last_ = nullptr;
   --pollers_;
   count();
 }
@@ -31,37 +33,50 @@ void PollerSet::remove(std::uint32_t slot) noexcept {
 void PollerSet::count() noexcept {
   counts_.awake.store(static_cast<std::uint32_t>(awake_.size()), std::memory_order_seq_cst);
   counts_.some_rest.store(awake_.size() != pollers_, std::memory_order_relaxed);
-  rest_after_ = pollers_ <= tuning::kFewPollers    ? UINT32_MAX
-                : pollers_ <= tuning::kManyPollers ? tuning::kRestAfter
-                                                   : 1;
+  if (order_known())
+    crowded_ = 0;
+  else if (awake_.size() > tuning::kManyPollers)
+    crowded_ = tuning::kCrowdedFor;
+  const bool searchable = crowded_ == 0 || awake_.size() <= tuning::kGlanced;
+  rest_after_ = pollers_ <= tuning::kFewPollers ? UINT32_MAX : searchable ? tuning::kRestAfter : 1;
 }
 
 void PollerSet::wake(std::uint32_t slot) noexcept {
-  if (members_[slot].awake) {
-    std::ranges::find(awake_, slot, &Awake::slot)->misses = 0;
-    return;
-  }
-  members_[slot].awake = true;
-  awake_.push_back({&sign_of(slot), slot, 0, 0});
+  Member& member = at(slot);
+  member.misses = 0;
+  if (member.place != kRests) return;
+  member.place = static_cast<std::uint32_t>(awake_.size());
+  awake_.push_back(&member);
   count();
 }
 
+void PollerSet::wake_for_input(std::uint32_t slot) noexcept {
+  wake(slot);
+  note_served(at(slot));
+}
+
+// The last one gets its place.
 void PollerSet::let_rest(std::uint32_t slot) noexcept {
-  if (!members_[slot].awake) return;
-  members_[slot].awake = false;
-  awake_.erase(std::ranges::find(awake_, slot, &Awake::slot));
+  Member& member = at(slot);
+  if (member.place == kRests) return;
+  awake_.back()->place = member.place;
+  awake_[member.place] = awake_.back();
+  awake_.pop_back();
+  member.place = kRests;
   count();
 }
 
 void PollerSet::wake_few() noexcept {
   if (pollers_ > tuning::kFewPollers || awake_.size() == pollers_) return;
-  for (std::uint32_t slot = 0; slot != members_.size(); ++slot) {
-    if (members_[slot].poller) wake(slot);
+  for (const std::unique_ptr<Block>& block : members_) {
+    if (block == nullptr) continue;
+    for (const Member& member : *block)
+      if (member.poller) wake(member.slot);
   }
 }
 
 void PollerSet::wake_when_polled(std::uint32_t slot) noexcept {
-  if (std::exchange(members_[slot].when_polled, true)) return;
+  if (std::exchange(at(slot).when_polled, true)) return;
   when_polled_.push_back(slot);
   counts_.some_when_polled.store(true, std::memory_order_relaxed);
 }
@@ -69,8 +84,8 @@ void PollerSet::wake_when_polled(std::uint32_t slot) noexcept {
 // A poller may be gone by now, and another one have its slot.
 void PollerSet::wake_for_poll() noexcept {
   for (const std::uint32_t slot : when_polled_) {
-    members_[slot].when_polled = false;
-    if (members_[slot].poller) wake(slot);
+    at(slot).when_polled = false;
+    if (at(slot).poller) wake(slot);
   }
   forget_when_polled();
 }
@@ -80,30 +95,31 @@ void PollerSet::forget_when_polled() noexcept {
   counts_.some_when_polled.store(false, std::memory_order_relaxed);
 }
 
-PollerSet::Awake* PollerSet::next_to_ask(std::size_t& place, std::size_t end,
-                                         std::size_t quiet) noexcept {
+PollerSet::Member* PollerSet::next_to_ask(std::size_t& place, std::size_t end,
+                                          std::size_t quiet) noexcept {
   // Short: a turn does this for many pollers.
-  Awake* const first = awake_.data();
-  Awake* const last = first + std::min(end, awake_.size());
-  const Awake* const called = quiet < awake_.size() ? first + quiet : nullptr;
-  for (Awake* awake = first + place; awake < last; ++awake) {
-    if (!awake->sign->quiet() || awake->misses + 1 >= rest_after_ || awake == called ||
+  Member* const* const first = awake_.data();
+  Member* const* const last = first + std::min(end, awake_.size());
+  const Member* const called = quiet < awake_.size() ? first[quiet] : nullptr;
+  for (Member* const* at = first + place; at < last; ++at) {
+    Member& member = **at;
+    if (!member.sign.quiet() || member.misses + 1 >= rest_after_ || &member == called ||
         quiet == kAll) {
-      place = static_cast<std::size_t>(awake - first);
-      return awake;
+      place = static_cast<std::size_t>(at - first);
+      return &member;
     }
-    ++awake->misses;
+    ++member.misses;
   }
   place = std::max(place, static_cast<std::size_t>(last - first));
   return nullptr;
 }
 
 bool PollerSet::asked(std::size_t place, std::uint32_t slot, bool found) noexcept {
-  if (place >= awake_.size() || awake_[place].slot != slot) return false;
-  Awake& awake = awake_[place];
-  awake.misses = found ? 0 : awake.misses + 1;
-  if (found) note_served(place);
-  return awake.misses >= rest_after_;
+  if (place >= awake_.size() || awake_[place]->slot != slot) return false;
+  Member& member = *awake_[place];
+  member.misses = found ? 0 : member.misses + 1;
+  if (found) note_served(member);
+  return member.misses >= rest_after_;
 }
 
 }  // namespace udapl

@@ -32,7 +32,7 @@ void Reactor::request_call(Handler& poller) noexcept {
   announce_work();
 }
 
-Reactor::Poller Reactor::begin_call(const PollerSet::Awake& awake,
+Reactor::Poller Reactor::begin_call(const PollerSet::Member& awake,
                                     const RunningCall::Held& guard) noexcept {
   Handler* const handler = table_[awake.slot].handler;
   running_.begin(handler, guard);
@@ -44,7 +44,7 @@ Reactor::Poller Reactor::begin_call(const PollerSet::Awake& awake,
 bool Reactor::begin_poller(std::size_t& place, std::size_t end, std::size_t quiet,
                            Poller& poller) noexcept {
   const ScopedLock guard(lock_);
-  const PollerSet::Awake* const awake = pollers_.next_to_ask(place, end, quiet);
+  const PollerSet::Member* const awake = pollers_.next_to_ask(place, end, quiet);
   if (awake == nullptr) return false;
   poller = begin_call(*awake, guard);
   return true;
@@ -74,15 +74,15 @@ Reactor::Glance Reactor::glance_at_pollers(bool& found) noexcept {
     return Glance::kTurnDue;
   std::size_t place = 0;
   Poller poller;
-  PollerSet::Awake* soon = nullptr;
+  PollerSet::Member* soon = nullptr;
   {
     const ScopedLock guard(lock_);
-    PollerSet::Awake* const awake = pollers_.next_with_input(soon);
+    PollerSet::Member* const awake = pollers_.next_with_input(soon);
     if (awake == nullptr) {
       if (soon == nullptr || !role_.claim()) return Glance::kQuiet;
       poller = begin_call(*soon, guard);
     } else {
-      if (!awake->sign->shows_input() || !turn_policy_.habitual() || !role_.claim())
+      if (!awake->sign.shows_input() || !turn_policy_.habitual() || !role_.claim())
         return Glance::kTurnDue;
       turn_policy_.begin_serving();
       place = pollers_.serve(*awake);
@@ -133,9 +133,12 @@ void Reactor::let_rest(const Poller& poller) noexcept {
 bool Reactor::ask_pollers() noexcept {
   const bool requested = call_requested_.load(std::memory_order_relaxed) &&
                          call_requested_.exchange(false, std::memory_order_seq_cst);
+  const bool in_order = poller_counts_.in_order.load(std::memory_order_relaxed);
+  const auto order = !in_order                  ? AskOrder::Order::kUnknown
+                     : poll_policy_.polls() > 1 ? AskOrder::Order::kWaiting
+                                                : AskOrder::Order::kKnown;
   AskOrder::Piece piece =
-      ask_order_.next(poller_counts_.awake.load(std::memory_order_relaxed), requested,
-                      poller_counts_.in_order.load(std::memory_order_relaxed));
+      ask_order_.next(poller_counts_.awake.load(std::memory_order_relaxed), requested, order);
   bool any = false;
   Poller poller;
   // Each at most once: if a poller is removed, the one that moves to its place waits for the next
@@ -152,10 +155,11 @@ bool Reactor::ask_pollers() noexcept {
 
 void Reactor::let_pollers_rest() noexcept {
   Poller poller;
-  // Those that stay awake move to the end of the list.
-  std::size_t first = 0;
-  for (std::uint32_t left = poller_counts_.awake.load(std::memory_order_relaxed);
-       left > 0 && begin_poller(first, PollerSet::kAll, PollerSet::kAll, poller); --left) {
+  // From the end, where those that stay awake get new places. When one rests, the last one gets its
+  // place.
+  for (std::size_t place = poller_counts_.awake.load(std::memory_order_relaxed); place-- != 0;) {
+    std::size_t at = place;
+    if (!begin_poller(at, place + 1, PollerSet::kAll, poller)) continue;
     let_rest(poller);
     running_.end();
   }

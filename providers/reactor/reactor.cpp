@@ -94,7 +94,7 @@ void Reactor::dispatch(const epoll_event* events, int count) noexcept {
       const WatchTable::Slot* const slot = table_.find(data);
       if (slot == nullptr) continue;
       handler = slot->handler;
-      if (slot->poller) pollers_.wake(WatchTable::index_of(data));
+      if (slot->poller) pollers_.wake_for_input(WatchTable::index_of(data));
       running_.begin(handler, guard);
     }
     handler->on_ready(events[i].events);
@@ -173,6 +173,7 @@ Handler* Reactor::begin_look() noexcept {
     hot_.forget();
     return nullptr;
   }
+  hot_.look_ahead(table_);
   running_.begin(slot->handler, guard);
   return slot->handler;
 }
@@ -206,10 +207,12 @@ bool Reactor::wait_or_look() noexcept {
   if (count < 0) [[unlikely]]
     count = events_.after_failure(events, tuning::kEventsPerTurn, errno);
   if (count <= 0) return found;
-  if (count != 1 || events[0].data.u64 == EventSet::kKick)
+  if (count != 1 || events[0].data.u64 == EventSet::kKick) {
     hot_.forget();
-  else
-    hot_.ready(events[0].data.u64);
+  } else {
+    const ScopedLock guard(lock_);
+    hot_.ready(events[0].data.u64, table_);
+  }
   dispatch(events, count);
   return true;
 }

@@ -7,6 +7,7 @@
 #include "common/result.h"
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
+#include "providers/reactor/ask_order.h"
 #include "providers/reactor/call_queue.h"
 #include "providers/reactor/callbacks.h"
 #include "providers/reactor/drive_role.h"
@@ -217,6 +218,7 @@ class Reactor final : private WaitWord::Waker {
   // the role.
   [[nodiscard]] bool look_suffices() const noexcept;
   bool lone_look() noexcept;
+  void prepare_soon() noexcept;
   void look_around() noexcept;
   void dispatch(const epoll_event* events, int count) noexcept;
   void count_look() noexcept { looks_.store(looks() + 1, std::memory_order_relaxed); }
@@ -232,7 +234,7 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool some_pollers_rest() const noexcept {
     return poller_counts_.some_rest.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] Poller begin_call(const PollerSet::Awake& awake,
+  [[nodiscard]] Poller begin_call(const PollerSet::Member& awake,
                                   const RunningCall::Held& guard) noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool begin_poller(std::size_t& place, std::size_t end, std::size_t quiet,
                                   Poller& poller) noexcept;

@@ -53,9 +53,30 @@ bool Reactor::lone_look() noexcept {
   static_cast<void>(hot_.look_due());
   Handler* const handler = begin_look();
   const bool found = handler != nullptr && looked(handler->look());
-  if (found) turn_policy_.begin_serving();
+  if (found)
+    turn_policy_.begin_serving();
+  else if (hot_.soon() != WatchTable::kNoName)
+    prepare_soon();
   running_.end_with([this] { release(); });
   return found;
+}
+
+// There is time to prepare for the handler after the expected one. Begins its call in place of the
+// one that has ended.
+void Reactor::prepare_soon() noexcept {
+  Handler* handler = nullptr;
+  bool has_waiters = false;
+  {
+    const ScopedLock guard(lock_);
+    has_waiters = running_.end(guard);
+    const WatchTable::Slot* const slot = table_.find(hot_.soon());
+    if (slot != nullptr && !slot->poller) {
+      handler = slot->handler;
+      running_.begin(handler, guard);
+    }
+  }
+  if (has_waiters) running_.wake_waiters();
+  if (handler != nullptr) handler->prepare();
 }
 
 void Reactor::found_many() noexcept {

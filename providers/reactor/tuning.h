@@ -25,9 +25,9 @@ static_assert(kContendedStride % kStride == 0 && kPatientPolls % kStride == 0);
 static_assert(kContendedStride < kUncontendedStride && kPatientPolls < kUncontendedStride);
 
 // ---- HotHandler --------------------------------------------------------------------------------
-// While polling: a handler that was the only ready one kHot times in a row is called directly
-// (look), until that has found nothing kColdAfter times in a row. Meanwhile epoll is polled only in
-// place of every kLooksPerWait-th look. A look that is not quiet (Handler::Look) counts as
+// While polling: if kHot times in a row the only ready handler was the expected one, that is called
+// directly (look), until it has found nothing kColdAfter times in a row. Meanwhile epoll is polled
+// only in place of every kLooksPerWait-th look. A look that is not quiet (Handler::Look) counts as
 // kQuietPerLook. While they are quiet, only the polls of epoll are part of a turn.
 inline constexpr std::uint32_t kHot = 4;
 inline constexpr std::uint32_t kColdAfter = 256;
@@ -35,11 +35,14 @@ inline constexpr std::uint32_t kLooksPerWait = 32;
 inline constexpr std::uint32_t kQuietPerLook = 4;
 
 // ---- PollerSet ---------------------------------------------------------------------------------
-// A poller rests when this many turns have asked it in vain; if there are more than kManyPollers,
-// after the first. If there are at most kFewPollers, all stay awake as long as a thread polls;
-// new ones are woken after some of its turns.
+// A poller rests when this many turns have asked it in vain. If more than kManyPollers are awake
+// and have input in no known order, to search them takes longer than to be woken by a descriptor:
+// then each rests after the first turn, until kGlanced are left, and so on for the next kCrowdedFor
+// finds. If there are at most kFewPollers, all stay awake as long as a thread polls; new ones are
+// woken after some of its turns.
 inline constexpr std::uint32_t kRestAfter = 4096;
-inline constexpr std::size_t kManyPollers = 1024;
+inline constexpr std::uint32_t kCrowdedFor = 8192;
+inline constexpr std::size_t kManyPollers = 512;
 inline constexpr std::size_t kFewPollers = 8;
 // If many are awake, a glance checks kGlanced signs, the first kGlancedNext of them behind the
 // poller that was served last, and a turn asks kAskedPerTurn pollers: neither takes longer the
@@ -47,11 +50,18 @@ inline constexpr std::size_t kFewPollers = 8;
 inline constexpr std::size_t kGlanced = 64;
 inline constexpr std::size_t kGlancedNext = 8;
 inline constexpr std::size_t kAskedPerTurn = 128;
-// While connections are used in a known order: each asked displaces a line that the next needs.
+// While connections are used in a known order: each asked displaces a line that the next needs. And
+// fewer while polls wait for the expected one, whose input may have arrived meanwhile.
 inline constexpr std::size_t kAskedInOrder = 16;
+inline constexpr std::size_t kAskedWaiting = 4;
 // If the last n guesses which poller has input next were right, as many glances check only that
-// one, kTrusted at most.
-inline constexpr std::uint32_t kTrusted = 16;
+// one, kTrusted at most: some 2 us.
+inline constexpr std::uint32_t kTrusted = 64;
+// The order is known while the right guesses, kMostOrder at most, less kOrderPerWrongGuess for each
+// wrong one, are kKnownOrder at least.
+inline constexpr std::uint32_t kKnownOrder = 16;
+inline constexpr std::uint32_t kOrderPerWrongGuess = 8;
+inline constexpr std::uint32_t kMostOrder = 256;
 // One poller with a quiet sign is called in every kTurnsPerQuietCall-th turn.
 inline constexpr std::uint32_t kTurnsPerQuietCall = 8;
 

@@ -4,6 +4,7 @@
 #include "providers/reactor/callbacks.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace udapl {
@@ -21,7 +22,7 @@ class WatchTable {
     Handler* handler = nullptr;
     int fd = -1;  // valid only if WatchSlot::only_reads
     std::uint32_t generation = 0;
-    std::uint32_t next_free = kNone;
+    std::uint32_t next = kNone;  // see follower(); of a free slot: the next free one
     bool poller = false;
   };
 
@@ -37,7 +38,7 @@ class WatchTable {
   void add(Handler& handler, int fd, bool poller) noexcept {
     Slot& slot = slots_[free_];
     handler.watch_slot.index_ = free_;
-    free_ = slot.next_free;
+    free_ = std::exchange(slot.next, kNone);
     slot.handler = &handler;
     slot.fd = handler.watch_slot.only_reads ? fd : -1;
     slot.poller = poller;
@@ -50,8 +51,23 @@ class WatchTable {
     Slot& slot = slots_[index];
     slot.handler = nullptr;
     ++slot.generation;
-    slot.next_free = free_;
+    slot.next = free_;
     free_ = index;
+  }
+
+  // ---- which handler is ready after which: hints
+  // ------------------------------------------------- The one of this name was ready after
+  // `before`. Returns whether that was so the last time, too.
+  bool follows(Name name, Name before) noexcept {
+    if (find(before) == nullptr) return false;
+    return std::exchange(slots_[index_of(before)].next, index_of(name)) == index_of(name);
+  }
+  // Returns the one that was ready after this one the last time, or kNoName.
+  [[nodiscard]] Name follower(Name name) const noexcept {
+    const Slot* const slot = find(name);
+    if (slot == nullptr || slot->next == kNone || slots_[slot->next].handler == nullptr)
+      return kNoName;
+    return name_of(slot->next);
   }
 
   [[nodiscard]] static std::uint32_t index_of(const Handler& handler) noexcept {

@@ -88,7 +88,9 @@ class IwarpLink final : public Link {
   [[nodiscard]] bool rest() noexcept override { return stream_->rest(); }
   void prepare() const noexcept override {
     prefetch_bytes(this, sizeof *this);
-    if (rings_ != nullptr) rings_->prepare();
+    if (rings_ != nullptr) return rings_->prepare();
+    prefetch_bytes(stream_.get(), sizeof(TcpStream));
+    batch_.prepare();
   }
 
   Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept override;

@@ -14,6 +14,8 @@
 #include <memory>
 #include <span>
 
+#include "common/prefetch.h"
+
 namespace udapl::iwarp {
 
 // Same layout as struct iovec, so that spans() can be passed to sendmsg() as is (the I/O layer
@@ -44,6 +46,13 @@ class TxBatch {
   std::span<const IoSpan> spans() const noexcept { return {spans_.get() + first_, last_ - first_}; }
   bool empty() const noexcept { return first_ == last_; }
   std::size_t pending_bytes() const noexcept { return static_cast<std::size_t>(appended_ - sent_); }
+
+  // Fetches what appending a little needs.
+  void prepare() const noexcept {
+    prefetch_for_write(spans_.get());
+    prefetch_for_write(small_.get());
+    prefetch_for_write(small_.get() + 64);
+  }
 
   // Removes the first `bytes` bytes of spans(), which have been sent; any boundary is allowed.
   // REQUIRES: bytes <= pending_bytes().

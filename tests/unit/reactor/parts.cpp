@@ -119,6 +119,32 @@ BOOST_AUTO_TEST_CASE(name_of_a_former_handler_finds_none) {
   BOOST_TEST(table.find(table.name_of(0))->poller);
 }
 
+BOOST_AUTO_TEST_CASE(follower_is_the_one_that_was_ready_next) {
+  WatchTable table;
+  Silent first;
+  Silent second;
+  Silent third;
+  const auto add = [&](Handler& handler) {
+    table.reserve();
+    table.add(handler, 5, false);
+    return table.name_of(WatchTable::index_of(handler));
+  };
+  const WatchTable::Name a = add(first);
+  const WatchTable::Name b = add(second);
+  BOOST_TEST(table.follower(a) == WatchTable::kNoName);
+  BOOST_TEST(table.follower(WatchTable::kNoName) == WatchTable::kNoName);
+  BOOST_TEST(!table.follows(b, WatchTable::kNoName));
+  BOOST_TEST(!table.follows(b, a));
+  BOOST_TEST(table.follows(b, a));
+  BOOST_TEST(table.follower(a) == b);
+  table.remove(second);
+  BOOST_TEST(table.follower(a) == WatchTable::kNoName);
+  BOOST_TEST(!table.follows(a, b));
+  const WatchTable::Name c = add(third);  // in its slot
+  BOOST_TEST(table.follower(c) == WatchTable::kNoName);
+  BOOST_TEST(table.follower(a) == c);  // a wrong guess does no harm
+}
+
 BOOST_AUTO_TEST_CASE(foreign_name_finds_none) {
   WatchTable table;
   BOOST_TEST(table.find(WatchTable::kNoName) == nullptr);

@@ -4,6 +4,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
+#include <deque>
+#include <random>
+#include <vector>
 
 #include "providers/reactor/hot_handler.h"
 #include "providers/reactor/poll_policy.h"
@@ -33,6 +36,30 @@ std::uint32_t polls_to_yield(PollPolicy& policy, bool contended) {
   }
   return 0;
 }
+
+struct Silent final : Handler {
+  void on_ready(std::uint32_t) noexcept override {}
+};
+
+// Handlers in a table.
+struct Watched {
+  explicit Watched(std::size_t count) : handlers(count) {
+    for (Silent& handler : handlers) {
+      table.reserve();
+      table.add(handler, 0, false);
+      names.push_back(table.name_of(WatchTable::index_of(handler)));
+    }
+  }
+  void ready(HotHandler& hot, std::size_t which) { hot.ready(names[which], table); }
+  void look(HotHandler& hot, bool finds) {
+    hot.look_ahead(table);
+    hot.looked(finds, !finds);
+  }
+
+  WatchTable table;
+  std::deque<Silent> handlers;
+  std::vector<WatchTable::Name> names;
+};
 
 void make_habit(TurnPolicy& policy) {
   while (!policy.habitual()) (void)policy.end_turn(false);
@@ -211,13 +238,14 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(hot_handler)
 
 BOOST_AUTO_TEST_CASE(one_ready_in_a_row_becomes_hot) {
+  Watched watched(2);
   HotHandler handler;
-  for (std::uint32_t i = 1; i != tuning::kHot; ++i) handler.ready(7);
+  for (std::uint32_t i = 1; i != tuning::kHot; ++i) watched.ready(handler, 0);
   BOOST_TEST(!handler.hot());
-  handler.ready(7);
+  watched.ready(handler, 0);
   BOOST_TEST(handler.hot());
-  BOOST_TEST(handler.name() == 7U);
-  handler.ready(8);
+  BOOST_TEST(handler.name() == watched.names[0]);
+  watched.ready(handler, 1);
   BOOST_TEST(!handler.hot());
 }
 
@@ -230,14 +258,15 @@ BOOST_AUTO_TEST_CASE(hot_one_leaves_some_turns_to_epoll) {
 
 // Those that find something may have taken long.
 BOOST_AUTO_TEST_CASE(quiet_looks_take_the_place_of_turns) {
+  Watched watched(1);
   HotHandler handler;
-  for (std::uint32_t i = 0; i != tuning::kHot; ++i) handler.ready(7);
+  for (std::uint32_t i = 0; i != tuning::kHot; ++i) watched.ready(handler, 0);
   BOOST_TEST(!handler.look_suffices());
   handler.looked(false, true);
   std::uint32_t finds = 0;
   for (; handler.look_suffices(); ++finds) {
     BOOST_TEST(handler.look_due());
-    handler.looked(true, false);
+    watched.look(handler, true);
   }
   BOOST_TEST(finds == tuning::kLooksPerWait / tuning::kQuietPerLook);
   BOOST_TEST(!handler.look_due());
@@ -249,8 +278,9 @@ BOOST_AUTO_TEST_CASE(quiet_looks_take_the_place_of_turns) {
 BOOST_AUTO_TEST_CASE(hot_one_without_input_cools_down) {
   for (const bool quiet : {false, true}) {
     const std::uint32_t most = tuning::kColdAfter / (quiet ? 1 : tuning::kQuietPerLook);
+    Watched watched(1);
     HotHandler handler;
-    for (std::uint32_t i = 0; i != tuning::kHot; ++i) handler.ready(7);
+    for (std::uint32_t i = 0; i != tuning::kHot; ++i) watched.ready(handler, 0);
     for (std::uint32_t i = 1; i != most; ++i) handler.looked(false, quiet);
     handler.looked(true, false);
     for (std::uint32_t i = 1; i != most; ++i) handler.looked(false, quiet);
@@ -258,6 +288,65 @@ BOOST_AUTO_TEST_CASE(hot_one_without_input_cools_down) {
     handler.looked(false, quiet);
     BOOST_TEST(!handler.hot());
   }
+}
+
+// The second lap finds most by a look, without epoll, whatever the order.
+BOOST_AUTO_TEST_CASE(each_of_many_in_turn_is_expected) {
+  for (const std::size_t count : {std::size_t{2}, std::size_t{64}, std::size_t{1000}}) {
+    Watched watched(count);
+    HotHandler handler;
+    for (std::size_t i = 0; i != count + tuning::kHot; ++i) watched.ready(handler, i * 37 % count);
+    for (std::size_t i = count + tuning::kHot; i != 4 * count + tuning::kHot; ++i) {
+      BOOST_REQUIRE(handler.hot());
+      BOOST_REQUIRE(handler.name() == watched.names[i * 37 % count]);
+      if (i % 7 == 0)  // epoll was polled in between
+        watched.ready(handler, i * 37 % count);
+      else
+        watched.look(handler, true);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(none_is_expected_in_an_unknown_order) {
+  constexpr std::size_t kCount = 64;
+  Watched watched(kCount);
+  HotHandler handler;
+  std::minstd_rand random;
+  std::size_t hot = 0;
+  for (std::size_t i = 0; i != 10 * kCount; ++i) {
+    watched.ready(handler, random() % kCount);
+    hot += handler.hot();
+  }
+  BOOST_TEST(hot == 0U);
+}
+
+// A guess is relied upon for no more looks than guesses were right.
+BOOST_AUTO_TEST_CASE(fresh_guess_costs_few_looks) {
+  Watched watched(3);
+  HotHandler handler;
+  for (std::size_t i = 0; !handler.hot(); ++i) watched.ready(handler, i % 3);
+  std::uint32_t looks = 0;
+  while (handler.look_due()) ++looks;
+  BOOST_TEST(looks < tuning::kHot);
+}
+
+// While a look finds nothing, the one after the expected one is prepared, once.
+BOOST_AUTO_TEST_CASE(next_but_one_is_named_once) {
+  Watched watched(3);
+  HotHandler handler;
+  for (std::size_t i = 0; i != 9; ++i) watched.ready(handler, i % 3);
+  BOOST_REQUIRE(handler.name() == watched.names[0]);
+  watched.look(handler, true);
+  BOOST_TEST(handler.soon() == WatchTable::kNoName);
+  watched.look(handler, false);
+  BOOST_TEST(handler.soon() == watched.names[2]);
+  watched.look(handler, false);
+  BOOST_TEST(handler.soon() == WatchTable::kNoName);
+  Watched one(1);
+  HotHandler alone;
+  for (std::size_t i = 0; i != 9; ++i) one.ready(alone, 0);
+  one.look(alone, false);
+  BOOST_TEST(alone.soon() == WatchTable::kNoName);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

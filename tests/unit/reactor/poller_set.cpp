@@ -3,6 +3,8 @@
 // Which pollers are awake, and in which order they are asked and served.
 #include "providers/reactor/poller_set.h"
 
+#include "providers/reactor/ask_order.h"
+
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -33,8 +35,8 @@ struct Pollers {
   // Serves the first glance that finds one; the number of glances until then.
   int serve(std::uint32_t& slot) {
     for (int glances = 1; glances <= 100; ++glances) {
-      PollerSet::Awake* soon = nullptr;
-      PollerSet::Awake* const awake = set.next_with_input(soon);
+      PollerSet::Member* soon = nullptr;
+      PollerSet::Member* const awake = set.next_with_input(soon);
       if (soon != nullptr) prepared.push_back(soon->slot);
       if (awake == nullptr) continue;
       slot = awake->slot;
@@ -64,7 +66,7 @@ struct Pollers {
   std::vector<std::uint32_t> prepared;  // the slots that serve() was told to prepare for
 };
 
-const PollerSet::Awake& at(PollerSet& set, std::size_t place) {
+const PollerSet::Member& at(PollerSet& set, std::size_t place) {
   return *set.next_to_ask(place, PollerSet::kAll, PollerSet::kAll);
 }
 
@@ -154,6 +156,67 @@ BOOST_AUTO_TEST_CASE(idle_poller_of_several_is_due_to_rest) {
 BOOST_AUTO_TEST_CASE(idle_poller_of_very_many_rests_at_once) {
   Pollers pollers(tuning::kManyPollers + 1);
   BOOST_TEST(ask_all(pollers.set));
+  for (std::uint32_t slot = tuning::kManyPollers; slot != tuning::kGlanced; --slot) {
+    BOOST_REQUIRE(ask_all(pollers.set));
+    pollers.set.let_rest(slot);
+  }
+  pollers.set.let_rest(tuning::kGlanced);
+  BOOST_TEST(!ask_all(pollers.set));
+}
+
+// A program may come to use only some of very many.
+BOOST_AUTO_TEST_CASE(more_stay_awake_some_time_later) {
+  Pollers pollers(tuning::kManyPollers + 1);
+  pollers.set.let_rest(0);
+  std::minstd_rand random;
+  for (std::uint32_t left = tuning::kCrowdedFor; left != 0; --left) {
+    BOOST_REQUIRE((left != 1 || ask_all(pollers.set)));
+    pollers.set.wake_for_input(1 + static_cast<std::uint32_t>(random() % tuning::kManyPollers));
+  }
+  BOOST_TEST(!ask_all(pollers.set));
+}
+
+// The order is learned although they rest, from the descriptors that wake them. Once it is known,
+// they stay awake, however many there are; until it changes.
+BOOST_AUTO_TEST_CASE(very_many_in_a_known_order_stay_awake) {
+  constexpr std::uint32_t kCount = 4 * tuning::kManyPollers;
+  Pollers pollers(kCount);
+  const auto all_rest = [&] {
+    for (std::uint32_t slot = 0; slot != kCount; ++slot) pollers.set.let_rest(slot);
+  };
+  all_rest();
+  for (const bool known : {false, true}) {
+    for (std::uint32_t slot = 0; slot != kCount; ++slot) pollers.set.wake_for_input(slot);
+    BOOST_TEST(ask_all(pollers.set) != known);
+    if (!known) all_rest();
+  }
+  std::uint32_t slot = 0;
+  for (std::uint32_t i = 0; i != 2 * kCount; ++i) {
+    pollers.put(i % kCount);
+    BOOST_REQUIRE(pollers.serve(slot) == 1);
+    BOOST_REQUIRE(slot == i % kCount);
+  }
+  BOOST_TEST(!ask_all(pollers.set));
+  std::minstd_rand random;
+  for (std::uint32_t i = 0; i != 2 * tuning::kMostOrder; ++i)
+    pollers.set.wake_for_input(static_cast<std::uint32_t>(random() % kCount));
+  BOOST_TEST(ask_all(pollers.set));
+}
+
+// The order outlives that the service thread puts all to rest.
+BOOST_AUTO_TEST_CASE(order_is_still_known_after_a_rest) {
+  Pollers pollers(kMany);
+  std::uint32_t slot = 0;
+  for (std::uint32_t i = 0; i != 3 * kMany; ++i) {
+    pollers.put(i % kMany);
+    BOOST_REQUIRE(pollers.serve(slot) != 0);
+  }
+  for (std::uint32_t i = 0; i != kMany; ++i) pollers.set.let_rest(i);
+  for (std::uint32_t i = 0; i != kMany; ++i) pollers.set.wake(kMany - 1 - i);  // another place
+  for (std::uint32_t i = 0; i != 3 * kMany; ++i) {
+    pollers.put(i % kMany);
+    BOOST_REQUIRE(pollers.serve(slot) == 1);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(few_are_woken_but_not_more) {
@@ -183,10 +246,12 @@ BOOST_AUTO_TEST_CASE(quiet_pollers_are_passed_over) {
 }
 
 BOOST_AUTO_TEST_CASE(outcome_of_a_moved_poller_is_dropped) {
-  Pollers pollers(tuning::kManyPollers + 2);
-  pollers.set.let_rest(0);  // the others move up
+  constexpr std::uint32_t kLast = tuning::kManyPollers + 1;
+  Pollers pollers(kLast + 1);
+  pollers.set.let_rest(5);  // the last one gets its place
   BOOST_TEST(!pollers.set.asked(5, 5, false));
-  BOOST_TEST(pollers.set.asked(4, 5, false));
+  BOOST_TEST(!pollers.set.asked(kLast, kLast, false));
+  BOOST_TEST(pollers.set.asked(5, kLast, false));
 }
 
 BOOST_AUTO_TEST_CASE(busy_poller_does_not_starve_the_next) {
@@ -211,7 +276,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_found_while_all_are_quiet) {
   std::uint32_t slot = 0;
   BOOST_TEST(pollers.serve(slot) == 0);
   PollerCounts counts;
-  PollerSet::Awake* soon = nullptr;
+  PollerSet::Member* soon = nullptr;
   BOOST_TEST(PollerSet(counts).next_with_input(soon) == nullptr);
   BOOST_TEST(soon == nullptr);
 }
@@ -238,14 +303,14 @@ BOOST_AUTO_TEST_CASE(order_counts_if_polls_wait_for_input) {
   std::uint32_t slot = 0;
   for (const bool waits : {false, true, false}) {
     for (std::size_t i = 0; i != 3 * kMany; ++i) {
-      PollerSet::Awake* soon = nullptr;
+      PollerSet::Member* soon = nullptr;
       if (waits) static_cast<void>(pollers.set.next_with_input(soon));
       pollers.put(i % kMany);
       BOOST_REQUIRE(pollers.serve(slot) != 0);
     }
     BOOST_TEST(pollers.counts.in_order == waits);
   }
-  PollerSet::Awake* soon = nullptr;
+  PollerSet::Member* soon = nullptr;
   static_cast<void>(pollers.set.next_with_input(soon));
   pollers.put(kMany / 2);  // out of order
   BOOST_REQUIRE(pollers.serve(slot) != 0);
@@ -311,9 +376,11 @@ BOOST_AUTO_TEST_CASE(pieces_cover_all_in_turn) {
   BOOST_TEST(second.end == kAwake);
   BOOST_TEST(third.begin == 0U);
   BOOST_TEST(order.next(kAwake, true).end == kAwake);
-  const AskOrder::Piece small = order.next(kAwake, false, true);
+  const AskOrder::Piece small = order.next(kAwake, false, AskOrder::Order::kKnown);
   BOOST_TEST(small.end == small.begin + tuning::kAskedInOrder);
-  BOOST_TEST(order.next(kAwake, false, true).begin == small.end);
+  const AskOrder::Piece smaller = order.next(kAwake, false, AskOrder::Order::kWaiting);
+  BOOST_TEST(smaller.begin == small.end);
+  BOOST_TEST(smaller.end == smaller.begin + tuning::kAskedWaiting);
 }
 
 BOOST_AUTO_TEST_CASE(each_quiet_poller_is_called_at_times) {
@@ -345,7 +412,7 @@ BOOST_AUTO_TEST_CASE(message_of_many_in_turn_costs_one_glance) {
 // A turn that comes between two glances may serve a message as well. The guess goes on from there.
 BOOST_AUTO_TEST_CASE(message_that_a_turn_has_served_does_not_spoil_the_guess) {
   constexpr std::size_t kTurnEvery = 9;
-  for (const std::size_t count : {std::size_t{64}, std::size_t{1000}}) {
+  for (const std::size_t count : {std::size_t{64}, tuning::kManyPollers}) {
     Pollers pollers(count);
     std::uint32_t slot = 0;
     for (std::size_t i = 0; i != 4 * count; ++i) {
@@ -366,7 +433,7 @@ BOOST_AUTO_TEST_CASE(message_that_a_turn_has_served_does_not_spoil_the_guess) {
 BOOST_AUTO_TEST_CASE(message_of_few_among_many_costs_as_that_of_few) {
   constexpr std::size_t kUsed = 16;
   constexpr int kMessages = 10'000;
-  for (const std::size_t count : {kUsed, std::size_t{64}, std::size_t{1000}}) {
+  for (const std::size_t count : {kUsed, std::size_t{64}, tuning::kManyPollers}) {
     Pollers pollers(count);
     std::uint32_t slot = 0;
     for (std::uint32_t turn = 0; turn != tuning::kRestAfter; ++turn) {
