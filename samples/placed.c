@@ -6,11 +6,11 @@
  *   placed 127.0.0.1             in another
  *   placed --plain 127.0.0.1     the same without the attribute
  *
- * On InfiniBand, and on the software RNIC within a host, a Write completes when the peer's adapter
- * has acknowledged it. On iWARP it completes when the transport has accepted it, and the peer may
- * still refuse it: the second Write here has an invalid key. With the attribute delayed_ack the
- * completion waits for the peer, so the program learns which Write failed. For programs that cannot
- * be changed, put delayed_ack=on into the entry of dat.conf.
+ * On InfiniBand, and on the software RNIC, a Write completes when the peer's adapter has
+ * acknowledged it. On other iWARP adapters, and with delayed_ack=off in the entry of dat.conf, it
+ * completes when the transport has accepted it, and the peer may still refuse it: the second Write
+ * here has an invalid key. With the attribute delayed_ack the completions of all Sends and Writes
+ * wait for the peer, whatever the entry says, so the program learns which Write failed.
  */
 #define _DEFAULT_SOURCE /* htobe64() and getaddrinfo() with -std=c11, too */
 #include <dat/dat_trclvl.h>

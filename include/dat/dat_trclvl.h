@@ -18,8 +18,8 @@
  *
  * An EP's provider-specific attribute delayed_ack is "false", or "true" if the dat.conf entry has
  * delayed_ack=on, unless set by dat_ep_modify() with DAT_EP_FIELD_EP_ATTR_NUM_PROVIDER_ATTR and
- * DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR. With "true" a Send or RDMA Write completes when the
- * peer has placed its data (docs/adr/0013).
+ * DAT_EP_FIELD_EP_ATTR_PROVIDER_SPECIFIC_ATTR. With "true" Sends and RDMA Writes complete when the
+ * peer has placed their data; with "false" Writes do, unless the entry has delayed_ack=off.
  */
 #pragma once
 

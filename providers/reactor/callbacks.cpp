@@ -22,6 +22,13 @@ void Timer::start(Clock::time_point when) noexcept {
   if (insert(when)) reactor.announce_timer(when);
 }
 
+void Timer::start_for_poll(Clock::duration delay) noexcept {
+  Reactor& reactor = reactor_;
+  const Clock::time_point when = Clock::now() + delay;
+  // While the application polls, the service thread takes over when the lease ends, at the latest.
+  if (insert(when) && !reactor.polled() && !reactor.polled_here()) reactor.announce_timer(when);
+}
+
 void Timer::start_next_turn() noexcept {
   Reactor& reactor = reactor_;
   insert(Clock::now());

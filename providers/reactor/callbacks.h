@@ -131,6 +131,9 @@ class Timer {
 
   void start(Clock::time_point when) noexcept;  // replaces an earlier start
   void start_after(Clock::duration delay) noexcept { start(Clock::now() + delay); }
+  // Like start_after(), but wakes no thread while the application polls: the call may come later,
+  // when the application polls again or its lease ends.
+  void start_for_poll(Clock::duration delay) noexcept;
   // Calls back in the next turn, after the descriptors: for work that keeps going, which must not
   // be a Deferred. While the application polls, no thread is woken for it.
   void start_next_turn() noexcept;

@@ -70,7 +70,7 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
   a.send_invalidate = true;
   a.read_to_rmr = true;
   a.delayed_ack = true;
-  a.delayed_ack_by_default = settings.delayed_ack;
+  a.delayed_ack_by_default = settings.delayed_ack == Settings::DelayedAck::kOn;
   a.rmr_scope = DAT_RMR_SCOPE_ANY;
   a.extension = DAT_EXTENSION_IB;
   a.extension_version = DAT_IB_EXTENSION_VERSION;
@@ -188,7 +188,8 @@ Result<std::unique_ptr<transport::Qp>> Adapter::create_qp(const transport::QpIni
                                   settings_.drain_limit,
                                   settings_.peer_timeout,
                                   no_receive_limit_,
-                                  first_message_limit_};
+                                  first_message_limit_,
+                                  settings_.delayed_ack != Settings::DelayedAck::kOff};
   return std::unique_ptr<transport::Qp>(std::make_unique<Qp>(environment, init));
 }
 

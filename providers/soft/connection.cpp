@@ -113,6 +113,7 @@ constexpr QueueMode mode_of(ConnectionState state) noexcept {
 bool Connection::apply(Event event) noexcept {
   const ConnectionStep step = connection_step(state_, event);
   if (!step.allowed) return false;
+  if (link_ != nullptr && ends_in_order(state_, event)) queue_.settle_for_delivered();
   if (queue_.uses_srq() && is_connected(state_) && !is_connected(step.next))
     report_.post(SinkCall::kSrqReleased);
   UDAPL_TRACE(kDetail, "QP %p: %s -> %s", static_cast<const void*>(&shared_.qp), name_of(state_),

@@ -33,6 +33,7 @@ struct QpEnvironment {
   Clock::duration peer_timeout = Settings{}.peer_timeout;
   std::optional<Clock::duration> no_receive_limit{};
   Clock::duration first_message_limit = kFirstMessageLimit;
+  bool confirms_writes = true;  // RDMA Writes complete when the peer has placed their data
 };
 
 // The connections of a Qp, one at a time: set-up, end, time limits, and the reports to the core.

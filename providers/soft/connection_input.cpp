@@ -45,6 +45,7 @@ Handler::Look Connection::look() noexcept {
   if (state_ != State::kReady) [[unlikely]]
     return look_at_all();
   const Link::Quick quick = intake_.receive_short();
+  if (quick == Link::Quick::kNothing) queue_.send_put_off();
   if (quick < Link::Quick::kDelivered)  // over TCP, a look also finds out whether there is room
     return quick == Link::Quick::kNothing && !queue_.blocked() ? Look::kQuiet : look_at_all();
   queue_.new_turn();
@@ -181,7 +182,7 @@ void Connection::act(Intake::Event event) noexcept {
       apply(Event::kPeerGone);
       return;
   }
-  if (!shared_.fault.raised) queue_.transmit(Queue::kPassBudget);
+  if (!shared_.fault.raised) queue_.transmit_after_input();
   settle();
 }
 

@@ -154,6 +154,12 @@ struct ConnectionStep {
   return go_if(state == State::kError, State::kIdle, Action::kForget);
 }
 
+// Whether the connection ends without a fault, with all that has reached the peer's host.
+[[nodiscard]] constexpr bool ends_in_order(ConnectionState state, ConnectionEvent event) noexcept {
+  return event == ConnectionEvent::kPeerEnded ||
+         (event == ConnectionEvent::kLost && state == ConnectionState::kHalfClosed);
+}
+
 // For traces.
 [[nodiscard]] constexpr const char* name_of(ConnectionState state) noexcept {
   constexpr const char* kNames[] = {"idle",     "connecting",  "accepting",   "ready",

@@ -188,6 +188,7 @@ void Intake::note_waiting(bool moved) noexcept {
   const bool stalled = waiting_ && link.incoming().full;
   if (stalled == stalled_) return;
   stalled_ = stalled;
+  queue_.set_unanswered(stalled);
   if (!stalled) peer_ends_ = false;  // reading on will reach the FIN
   update_wants();
 }

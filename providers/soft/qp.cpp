@@ -33,10 +33,11 @@ std::span<const DAT_LMR_TRIPLET> list_of(const DAT_LMR_TRIPLET* segments,
 
 Qp::Qp(const QpEnvironment& environment, const transport::QpInit& init)
     : shared_(*this, environment.memory, next_id(), init.context, pd_of(init)),
-      queue_(
-          shared_, init, environment.reactor,
-          environment.no_receive_limit != Clock::duration::zero(), *this,
-          {udapl::Call::to<&Qp::send_gathered>(this), udapl::Call::to<&Qp::on_srq_buffer>(this)}),
+      queue_(shared_, init, environment.reactor,
+             {environment.no_receive_limit != Clock::duration::zero(), environment.confirms_writes},
+             *this,
+             {udapl::Call::to<&Qp::send_gathered>(this), udapl::Call::to<&Qp::answer_late>(this),
+              udapl::Call::to<&Qp::on_srq_buffer>(this)}),
       connection_(environment, *init.sink, *this, shared_, lock_, queue_) {
   if (init.recv_cq != nullptr) static_cast<Cq*>(init.recv_cq)->attach(*this);
   if (init.request_cq != nullptr) static_cast<Cq*>(init.request_cq)->attach(*this, init.max_unseen);
@@ -114,6 +115,13 @@ void Qp::send_gathered() noexcept {
   queue_.begin_gathered();
   if (queue_.blocked()) return;
   queue_.transmit(Queue::kPassBudget);
+  connection_.settle();
+}
+
+void Qp::answer_late() noexcept {
+  const QpGuard guard(lock_);
+  if (shared_.link == nullptr) return;
+  queue_.answer_late();
   connection_.settle();
 }
 

@@ -105,6 +105,7 @@ class Qp final : public transport::Qp,
                               const DAT_RMR_TRIPLET& remote, transport::WorkFlags) noexcept
       UDAPL_REQUIRES(qp_locked);
   void send_gathered() noexcept UDAPL_EXCLUDES(qp_locked);
+  void answer_late() noexcept UDAPL_EXCLUDES(qp_locked);
   void on_srq_buffer() noexcept { connection_.on_srq_buffer(); }
   void let_go(MrRef ref) noexcept override UDAPL_EXCLUDES(qp_locked);
   void on_soft_watermark() noexcept override { connection_.report_soft_watermark(); }

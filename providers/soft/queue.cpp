@@ -19,17 +19,19 @@ constexpr int kMaxResponsesInARow = 4;
 
 }  // namespace
 
-Queue::Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
+Queue::Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, const Rules& rules,
              QueueEnd& end, const Calls& calls)
     : shared_(shared),
       reactor_(reactor),
-      requests_(shared, init),
-      receives_(shared, init, reactor, waits, end, calls.srq_buffer),
+      requests_(shared, init, rules.confirms_writes),
+      receives_(shared, init, reactor, rules.waits, end, calls.srq_buffer),
       responder_(shared, init),
       max_read_in_(count_of(init.max_rdma_read_in)),
       max_read_out_(count_of(init.max_rdma_read_out)),
       delayed_ack_(init.delayed_ack),
-      send_gathered_(reactor, calls.send_gathered) {
+      confirms_writes_(rules.confirms_writes),
+      send_gathered_(reactor, calls.send_gathered),
+      late_answers_(reactor, calls.answer_late) {
   out_.spans.resize(std::max(1U, count_of(init.max_request_segments)));
   out_.pins.reserve_for(out_.spans.size());
 }
@@ -85,9 +87,8 @@ void Queue::close() noexcept {
 
 iwarp::MpaConfig Queue::depths() const noexcept {
   iwarp::MpaConfig config;
-  // With delayed acknowledgement, placement is confirmed by Reads, too. If we use it, the peer most
-  // likely does so as well.
-  const std::uint32_t placement_reads = delayed_ack_ ? 1 : 0;
+  // Placement is confirmed by Reads, too. If we ask for that, the peer most likely does so as well.
+  const std::uint32_t placement_reads = delayed_ack_ || confirms_writes_ ? 1 : 0;
   config.ird = static_cast<std::uint16_t>(
       std::min<std::uint32_t>(std::max(max_read_in_, placement_reads), iwarp::kDepthMax));
   const std::uint32_t reads = std::max(max_read_out_, placement_reads);
@@ -98,11 +99,12 @@ iwarp::MpaConfig Queue::depths() const noexcept {
 void Queue::start(const iwarp::Agreed& agreed) noexcept {
   requests_.start(agreed.ord == iwarp::kDepthNotNegotiated
                       ? max_read_out_
-                      : std::min<std::uint32_t>(agreed.ord, max_read_out_));
+                      : std::min<std::uint32_t>(agreed.ord, max_read_out_),
+                  agreed.ord != 0);
   // A Read that opens the connection or confirms placement needs a slot even if the consumer allows
   // no Reads.
-  responder_.start(
-      std::max(max_read_in_, (agreed.rtr & iwarp::kRtrRead) != 0 || delayed_ack_ ? 1U : 0U));
+  const bool one_more = (agreed.rtr & iwarp::kRtrRead) != 0 || delayed_ack_ || confirms_writes_;
+  responder_.start(std::max(max_read_in_, one_more ? 1U : 0U));
 }
 
 void Queue::set_mode(const QueueMode& mode) noexcept {
@@ -110,15 +112,13 @@ void Queue::set_mode(const QueueMode& mode) noexcept {
   receives_.set_mode(mode);
   responder_.set_answers(mode.answers);
   transmits_ = mode.transmits;
-}
-
-bool Queue::drained() const noexcept {
-  return requests_.drained() && responder_.empty() && shared_.link->all_sent();
+  posts_ = mode.posts == Posts::kQueued;
 }
 
 void Queue::stop() noexcept {
   send_gathered_.cancel();
-  call_pending_ = false;
+  late_answers_.stop();
+  call_pending_ = late_call_pending_ = answers_put_off_ = answered_alone_ = false;
   receives_.stop_waiting();
   unpin();
   requests_.flush();
@@ -134,6 +134,7 @@ bool Queue::send_now() noexcept {
     return false;
   }
   note_turns();
+  if (answers_put_off_ || answered_alone_) note_post();
   gathered_bytes_ += requests_.last_length();
   ++burst_;
   if (blocked_) {
@@ -156,24 +157,30 @@ bool Queue::send_now() noexcept {
 // is left to send, or nothing can be sent any more.
 bool Queue::send_short() noexcept {
   Link& link = *shared_.link;
-  if (controls_ != 0 || current_ != Current::kNone || blocked_ || requests_.asks_for_placement() ||
-      responder_.owes() || !link.all_sent())
-    return false;
+  if (controls_ != 0 || current_ != Current::kNone || blocked_ || !link.all_sent()) return false;
   bool any = false;
+  if (responder_.owes()) [[unlikely]] {
+    any = build_confirmations();
+    if (responder_.owes()) return false;
+  }
   while (requests_.startable() && requests_.send_short(out_.pins)) any = true;
   unpin();
+  if (any && requests_.placement_due() && requests_.unbuilt() == 0) ask_for_placement();
   if (any) {
     const Link::Flushed flushed = link.flush_short();
     if (flushed >= Link::Flushed::kNoReader) [[unlikely]]
       stop_sending(flushed);
     requests_.sent(link.sent());
+    responder_.sent(link.sent());
     link.end_pass();
   }
-  return (requests_.unbuilt() == 0 && link.all_sent()) || shared_.fault.raised || !transmits_;
+  return (requests_.unbuilt() == 0 && link.all_sent() && !requests_.placement_due()) ||
+         shared_.fault.raised || !transmits_;
 }
 
 [[gnu::noinline]] void Queue::transmit(std::size_t budget) noexcept {
   if (!transmits_) return;
+  answers_put_off_ = false;
   if (gathered_bytes_ < kLongWork && send_short()) {
     gathered_bytes_ = 0;
     return;

@@ -22,6 +22,8 @@ namespace udapl::soft {
 // requests, and its receives, carried by the link that the connection has put below it. Chooses
 // what is sent next, and is the Inbound for what arrives. Raises a Fault for whatever ends the
 // connection. Used under the lock of the Qp. Owned by a Qp.
+//
+// queue.cpp: posting, sending, receiving. queue_placed.cpp: what was placed, here and at the peer.
 class Queue final : public iwarp::Inbound {
  public:
   // One pass sends or receives about this many bytes, or units of work (Receiver::kFpduWork).
@@ -37,16 +39,22 @@ class Queue final : public iwarp::Inbound {
     kRtrWrite = 2,
     kRtrRead = 4,
     kKickWrite = 8,
-    kPlacementRead = 16  // delayed acknowledgement: its answer confirms that all data is placed
+    kPlacementRead = 16  // its answer confirms that all data before it is placed
   };
   // Functions of the Qp that the driving thread calls.
   struct Calls {
     udapl::Call send_gathered;
+    udapl::Call answer_late;
     udapl::Call srq_buffer;
   };
 
+  struct Rules {
+    bool waits;            // messages wait for receives
+    bool confirms_writes;  // see SendQueue
+  };
+
   // Throws std::bad_alloc.
-  Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
+  Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, const Rules& rules,
         QueueEnd& end, const Calls& calls);
 
   // transport::Qp::modify, except for the CQs. If it throws std::bad_alloc, nothing has changed.
@@ -60,6 +68,7 @@ class Queue final : public iwarp::Inbound {
   // ---- for the connection -----------------------------------------------------------------------
   // The read depths to offer to the peer.
   [[nodiscard]] iwarp::MpaConfig depths() const noexcept UDAPL_REQUIRES(qp_locked);
+  // Whether a peer that serves no Reads must be refused.
   [[nodiscard]] bool needs_reads() const noexcept UDAPL_REQUIRES(qp_locked) { return delayed_ack_; }
   // The link has been set up, with the agreed parameters.
   void start(const iwarp::Agreed& agreed) noexcept UDAPL_REQUIRES(qp_locked);
@@ -68,6 +77,14 @@ class Queue final : public iwarp::Inbound {
   // Sends until nothing is left, the link accepts no more, or `budget` bytes have been sent. In the
   // last two cases the link reports when sending can continue.
   void transmit(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
+  // The same after input. Telling the peer what was placed is put off until the next poll, if the
+  // application usually posts something before that: both leave together then.
+  void transmit_after_input() noexcept UDAPL_REQUIRES(qp_locked);
+  // The next poll has come, and found no input.
+  void send_put_off() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (answers_put_off_) [[unlikely]]
+      answer_alone();
+  }
   // Pins the memory that the link may read, until unpin(). Returns false if some of it is no longer
   // registered.
   [[nodiscard]] bool pin_unsent() noexcept UDAPL_REQUIRES(qp_locked);
@@ -84,8 +101,15 @@ class Queue final : public iwarp::Inbound {
     requests_.sent(shared_.link->sent());
     requests_.collect_placed();
   }
+  // See SendQueue: all that has reached the peer's host is taken as placed; no answer gets through.
+  void settle_for_delivered() noexcept UDAPL_REQUIRES(qp_locked);
+  void set_unanswered(bool unanswered) noexcept UDAPL_REQUIRES(qp_locked) {
+    requests_.set_unanswered(unanswered);
+  }
   // Whether all requests are done and all answers have been sent.
-  [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return requests_.drained() && responder_.empty() && shared_.link->all_sent();
+  }
   // Releases kept pins of a registration that is being revoked.
   void let_go(MrRef ref) noexcept UDAPL_REQUIRES(qp_locked) {
     requests_.let_go(ref);
@@ -108,7 +132,7 @@ class Queue final : public iwarp::Inbound {
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.unbuilt() != 0 || controls_ != 0 || responder_.owes() ||
-           !shared_.link->all_sent();
+           requests_.placement_due() || !shared_.link->all_sent();
   }
 
   // ---- for the Intake ---------------------------------------------------------------------------
@@ -142,6 +166,7 @@ class Queue final : public iwarp::Inbound {
         !requests_.post_at_once(kind, id, segment, remote, flags))
       return false;
     ++burst_;
+    if (answered_alone_) note_post();
     if (!shared_.link->all_sent()) [[unlikely]]
       transmit(kPostBudget);
     return true;
@@ -159,6 +184,8 @@ class Queue final : public iwarp::Inbound {
     call_pending_ = false;
     new_turn();
   }
+  // The timer of answers that were put off has ended.
+  void answer_late() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool blocked() const noexcept UDAPL_REQUIRES(qp_locked) { return blocked_; }
 
   // Implements transport::Qp::post_recv.
@@ -272,6 +299,12 @@ class Queue final : public iwarp::Inbound {
   [[nodiscard]] bool shares() const noexcept UDAPL_REQUIRES(qp_locked);
   void assist() noexcept UDAPL_REQUIRES(qp_locked);
   void stop_sending(Link::Flushed why) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool only_confirms() noexcept UDAPL_REQUIRES(qp_locked);
+  void put_off_answers() noexcept UDAPL_REQUIRES(qp_locked);
+  void answer_alone() noexcept UDAPL_REQUIRES(qp_locked);
+  void note_post() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool build_confirmations() noexcept UDAPL_REQUIRES(qp_locked);
+  void ask_for_placement() noexcept UDAPL_REQUIRES(qp_locked);
   void begin_control() noexcept UDAPL_REQUIRES(qp_locked);
   void end_message(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
 
@@ -285,8 +318,10 @@ class Queue final : public iwarp::Inbound {
   std::uint32_t max_read_in_ UDAPL_GUARDED_BY(qp_locked);
   std::uint32_t max_read_out_ UDAPL_GUARDED_BY(qp_locked);
   bool delayed_ack_ UDAPL_GUARDED_BY(qp_locked);
+  const bool confirms_writes_;
 
   bool transmits_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool posts_ UDAPL_GUARDED_BY(qp_locked) = false;  // requests can be posted
   Outgoing out_ UDAPL_GUARDED_BY(qp_locked);
   Current current_ UDAPL_GUARDED_BY(qp_locked) = Current::kNone;
   std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // a set of Control: not begun yet
@@ -298,6 +333,15 @@ class Queue final : public iwarp::Inbound {
   bool settles_ UDAPL_GUARDED_BY(qp_locked) = false;  // DirectAccess::settle() is due
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
+  // Answers that only confirm: whether posts usually follow the input that is to be confirmed,
+  // before the next poll; the last one that was sent alone.
+  Timer late_answers_;
+  bool late_call_pending_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool answers_put_off_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool posts_follow_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool answered_alone_ UDAPL_GUARDED_BY(qp_locked) = false;
+  // Reactor::turns() when the last answer was sent alone, or put off.
+  std::uint32_t answered_at_ UDAPL_GUARDED_BY(qp_locked) = 0;
   // It was posted, and has not acquired the lock yet. Posting it again would take the reactor's
   // lock for nothing.
   bool call_pending_ UDAPL_GUARDED_BY(qp_locked) = false;

@@ -3,6 +3,7 @@
 // SendQueue: posting and starting requests.
 #include "providers/soft/send_queue.h"
 
+#include "common/tracing/trace.h"
 #include "providers/soft/cq.h"
 #include "providers/soft/mr.h"
 
@@ -33,9 +34,10 @@ DAT_RETURN local_error(Refusal refusal) noexcept {
 
 }  // namespace
 
-SendQueue::SendQueue(QpShared& shared, const transport::QpInit& init)
+SendQueue::SendQueue(QpShared& shared, const transport::QpInit& init, bool confirms_writes)
     : shared_(shared),
       cq_(static_cast<Cq*>(init.request_cq)),
+      confirms_writes_(confirms_writes),
       delayed_ack_(init.delayed_ack),
       requests_(ring_for(init)) {}
 
@@ -52,22 +54,29 @@ void SendQueue::clear() noexcept {
   requests_.clear();
   built_ = sent_ = unanswered_ = 0;
   reads_in_flight_ = 0;
-  opening_read_in_flight_ = placement_read_in_flight_ = false;
-  asked_ = acknowledged_ = 0;
+  opening_read_in_flight_ = false;
+  asked_.clear();
+  waiting_end_ = needed_end_ = 0;
+  unanswered_for_now_ = false;
   placed_ = unplaced_end_ = released_end_ = awaited_ = confirmed_ = 0;
 }
 
-// An RDMA Write is not reported as done before the peer has placed it, if the link can tell: the
-// consumer may announce it over another connection (docs/adr/0039).
-void SendQueue::start(std::uint32_t ord) noexcept {
+// An RDMA Write is not reported as done before the peer has placed it, if the link or the peer can
+// tell: the consumer may announce it over another connection (docs/adr/0039, 0084).
+void SendQueue::start(std::uint32_t ord, bool can_ask) noexcept {
   constexpr auto bit = [](RequestKind kind) { return 1U << static_cast<unsigned>(kind); };
   constexpr unsigned kWrites = bit(RequestKind::kWrite) | bit(RequestKind::kWriteImmediate);
   read_stag_ = shared_.memory.ephemeral_stag();
   ord_ = ord;
   const bool confirms = shared_.link->confirmations() != nullptr;
-  asks_for_placement_ = delayed_ack_ && !confirms;
-  kinds_placed_ = static_cast<std::uint8_t>((confirms || delayed_ack_ ? kWrites : 0) |
+  asks_for_placement_ = !confirms && can_ask && (delayed_ack_ || confirms_writes_);
+  kinds_placed_ = static_cast<std::uint8_t>((confirms || asks_for_placement_ ? kWrites : 0) |
                                             (delayed_ack_ ? bit(RequestKind::kSend) : 0));
+  if (!confirms && !can_ask && confirms_writes_)
+    UDAPL_TRACE(kNormal,
+                "QP %p: the peer serves no RDMA Reads, so RDMA Writes complete when TCP "
+                "has taken them",
+                static_cast<const void*>(&shared_.qp));
 }
 
 // ---- posting ------------------------------------------------------------------------------------
@@ -253,9 +262,7 @@ bool SendQueue::pin(std::uint64_t position, PinSet& pins) noexcept {
   return true;
 }
 
-bool SendQueue::startable() noexcept {
-  if (built_ == requests_.tail()) return false;
-  const Request& request = requests_.at(built_);
+bool SendQueue::startable(const Request& request) const noexcept {
   if ((request.flags & transport::kFence) != 0 && reads_in_flight_ != 0) return false;
   if (expects_response(request.kind)) return reads_in_flight_ < ord_ || ord_ == 0;
   return true;
@@ -343,7 +350,7 @@ void SendQueue::message_built(std::uint64_t end) noexcept {
     return;
   }
   request.end = end;
-  ++built_;
+  count_built(request);
 }
 
 // A bind may have to wait for an access through the old binding, so it is executed only while we

@@ -4,6 +4,7 @@
 #include "dapl/transport/qp.h"
 #include "providers/soft/iwarp/inbound.h"
 #include "providers/soft/outgoing.h"
+#include "providers/soft/placement_reads.h"
 #include "providers/soft/qp_shared.h"
 #include "providers/soft/work_queue.h"
 
@@ -23,8 +24,9 @@ class Cq;
 // completions.
 class SendQueue {
  public:
-  // Throws std::bad_alloc.
-  SendQueue(QpShared& shared, const transport::QpInit& init);
+  // `confirms_writes`: RDMA Writes complete when the peer has placed their data, even if the link
+  // does not tell, and Reads have to find out. Throws std::bad_alloc.
+  SendQueue(QpShared& shared, const transport::QpInit& init, bool confirms_writes);
 
   // For modify(): takes over the settings in `init`, and a ring that ring_for() allocated.
   static WorkRing<Request> ring_for(const transport::QpInit& init);
@@ -34,8 +36,9 @@ class SendQueue {
   [[nodiscard]] Cq* cq() const noexcept UDAPL_REQUIRES(qp_locked) { return cq_; }
 
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
-  // Starts a connection that allows `ord` outgoing Reads in flight.
-  void start(std::uint32_t ord) noexcept UDAPL_REQUIRES(qp_locked);
+  // Starts a connection that allows the consumer `ord` outgoing Reads in flight. `can_ask`: the
+  // peer serves a Read.
+  void start(std::uint32_t ord, bool can_ask) noexcept UDAPL_REQUIRES(qp_locked);
   void set_posts(Posts posts) noexcept UDAPL_REQUIRES(qp_locked) { posts_ = posts; }
 
   // ---- posting: as in transport::Qp -------------------------------------------------------------
@@ -73,7 +76,9 @@ class SendQueue {
   // Called after a post that has not sent its request, or has flushed it: copies a short message.
   void copy_last() noexcept UDAPL_REQUIRES(qp_locked);
   // Whether the first request that has not been built may start now.
-  [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked) {
+    return built_ != requests_.tail() && startable(requests_.at(built_));
+  }
   // Builds that request at once if it is short; Link::flush_short() and sent() must follow. Returns
   // false if begin() must start it. `pins` may be cleared after any number of messages.
   [[nodiscard]] bool send_short(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
@@ -90,30 +95,36 @@ class SendQueue {
   void sent(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
   // Completes what the link has confirmed meanwhile (Confirmations), or with its last input.
   void collect_placed() noexcept UDAPL_REQUIRES(qp_locked) {
-    if (some_unplaced()) [[unlikely]]
+    if (some_unplaced() && !asks_for_placement_) [[unlikely]]
       placed(shared_.link->confirmations()->peer_placed());
   }
   void collect_answered() noexcept UDAPL_REQUIRES(qp_locked) {
-    if (some_unplaced()) [[unlikely]]
+    if (some_unplaced() && !asks_for_placement_) [[unlikely]]
       placed(shared_.link->confirmations()->answered());
   }
   // Whether everything was sent and answered; some of it may not be confirmed yet.
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked) {
-    return requests_.empty() ||
-           (some_unplaced() && sent_ == requests_.tail() && reads_in_flight_ == 0);
+    return requests_.empty() || (some_unplaced() && !(asks_for_placement_ && delayed_ack_) &&
+                                 sent_ == requests_.tail() && reads_in_flight_ == asked_.size());
   }
+  // The peer ends the connection in order, or cannot answer for now. Unless the consumer has asked
+  // for more, RDMA Writes are done when the peer's host has them; those that end behind `end`, and
+  // all later ones, still wait.
+  void settle_for(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked) {
+    if (asks_for_placement_ && !delayed_ack_) placed(end);
+  }
+  void set_unanswered(bool unanswered) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_unsent(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_current(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked) {
     return pin(built_, pins);
   }
 
-  // Reads without a request of the consumer: the one that opens a connection, and, with delayed
-  // acknowledgement over a link that does not confirm (docs/adr/0013), one whose answer confirms
-  // what has been placed.
-  [[nodiscard]] bool asks_for_placement() const noexcept UDAPL_REQUIRES(qp_locked) {
-    return asks_for_placement_;
+  // Reads without a request of the consumer: the one that opens a connection, and, over a link that
+  // does not confirm, those whose answers confirm what has been placed (docs/adr/0084).
+  [[nodiscard]] bool placement_due() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return is_unasked(needed_end_) && !asked_.full() && reads_in_flight_ < std::max(ord_, 1U) &&
+           asks_now();
   }
-  [[nodiscard]] bool placement_due() noexcept UDAPL_REQUIRES(qp_locked);
   void opening_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
   void placement_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
 
@@ -142,9 +153,9 @@ class SendQueue {
   void unbind() noexcept UDAPL_REQUIRES(qp_locked);  // unbinds the windows bound through this Qp
 
  private:
-  // Delayed acknowledgement: while there is more to send, one is requested after this many
-  // requests.
-  static constexpr std::uint64_t kUnacknowledged = 16;
+  // While there is more to send, the peer is asked what it has placed after this much.
+  static constexpr std::uint64_t kUnaskedRequests = 64;
+  static constexpr std::uint64_t kUnaskedBytes = 256 * 1024;
   // Short messages of several segments, up to this many bytes, are gathered into one piece.
   static constexpr std::size_t kMaxGathered = 64;
 
@@ -173,13 +184,24 @@ class SendQueue {
   void begin_query(Request& request) noexcept UDAPL_REQUIRES(qp_locked);
   void fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) noexcept
       UDAPL_REQUIRES(qp_locked);
+  void count_built(const Request& request) noexcept UDAPL_REQUIRES(qp_locked) {
+    ++built_;
+    if (!asks_for_placement_) return;
+    if (waits_for_placement(request.kind)) waiting_end_ = request.end;
+    if (is_seen(request)) needed_end_ = waiting_end_;
+  }
+  // Whether the peer has not even been asked whether it has placed everything up to `end`.
+  [[nodiscard]] bool is_unasked(std::uint64_t end) const noexcept UDAPL_REQUIRES(qp_locked) {
+    return end > asked_.last().end && end > placed_;
+  }
+  [[nodiscard]] bool startable(const Request& request) const noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool asks_now() const noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool placement_is_next() noexcept UDAPL_REQUIRES(qp_locked);
   void placement_read_done() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool waits_for_placement(RequestKind kind) const noexcept
       UDAPL_REQUIRES(qp_locked) {
     return (kinds_placed_ >> static_cast<unsigned>(kind) & 1U) != 0;
   }
-  // Only over a link that confirms.
   [[nodiscard]] bool some_unplaced() const noexcept UDAPL_REQUIRES(qp_locked) {
     return unplaced_end_ > placed_;
   }
@@ -197,6 +219,7 @@ class SendQueue {
 
   QpShared& shared_;
   Cq* cq_ UDAPL_GUARDED_BY(qp_locked);
+  const bool confirms_writes_;
   bool delayed_ack_ UDAPL_GUARDED_BY(qp_locked);
   Posts posts_ UDAPL_GUARDED_BY(qp_locked) = Posts::kRefused;
 
@@ -209,10 +232,10 @@ class SendQueue {
   // when they are sent.
   std::uint8_t kinds_placed_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool asks_for_placement_ UDAPL_GUARDED_BY(qp_locked) = false;  // by Reads: the link cannot tell
-  // If the link confirms, positions in the outgoing stream: everything before placed_ is confirmed;
-  // the last request that waits for that ends at unplaced_end_, the last one that was released
-  // nevertheless at released_end_; the next completion that the consumer sees needs awaited_ (0:
-  // none is due). The requests before confirmed_ are done.
+  // Positions in the outgoing stream: everything before placed_ is confirmed; the last request that
+  // waits for that ends at unplaced_end_, the last one that was released nevertheless at
+  // released_end_; if the link confirms, the next completion that the consumer sees needs awaited_
+  // (0: none is due). The requests before confirmed_ are done.
   std::uint64_t placed_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t unplaced_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t released_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
@@ -223,11 +246,12 @@ class SendQueue {
   std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t read_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sink of all our Reads
   bool opening_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
-  // If asks_for_placement_: requests before acknowledged_ are placed; those before asked_ are
-  // placed once the Read in flight is answered.
-  bool placement_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
-  std::uint64_t asked_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  std::uint64_t acknowledged_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  // If asks_for_placement_: the Reads in flight; where the last request ends that waits to be
+  // placed, and the last such request on which a completion depends that the consumer sees.
+  PlacementReads asked_ UDAPL_GUARDED_BY(qp_locked);
+  std::uint64_t waiting_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t needed_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  bool unanswered_for_now_ UDAPL_GUARDED_BY(qp_locked) = false;
   bool has_bound_ UDAPL_GUARDED_BY(qp_locked) = false;
   Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);  // of the answer
   KeptPin sources_ UDAPL_GUARDED_BY(qp_locked);  // of short messages

@@ -8,11 +8,14 @@
 
 namespace udapl::soft {
 
-// A Send whose completion waits for nothing takes no place in the queue.
+// A Send whose completion waits for nothing takes no place in the queue. If a Read has to follow
+// that asks for placement, both are sent together: not here.
 bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
                              const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags) noexcept {
   if (posts_ != Posts::kQueued || sent_ != requests_.tail() || requests_.full() ||
-      asks_for_placement_ || ((flags & transport::kFence) != 0 && reads_in_flight_ != 0))
+      ((flags & transport::kFence) != 0 && reads_in_flight_ != 0) ||
+      (asks_for_placement_ && is_seen(flags) &&
+       (is_unasked(waiting_end_) || waits_for_placement(kind))))
     return false;
   Link& link = *shared_.link;
   const bool write = kind == RequestKind::kWrite;
@@ -41,7 +44,7 @@ bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_L
   request.status = DAT_DTO_SUCCESS;
   request.end = link.built();
   requests_.push();
-  ++built_;
+  count_built(request);
   sent(link.sent());
   return true;
 }
@@ -72,7 +75,7 @@ bool SendQueue::send_short(PinSet& pins) noexcept {
       return false;
   }
   request.end = shared_.link->built();
-  ++built_;
+  count_built(request);
   return true;
 }
 

@@ -2,6 +2,7 @@
 //
 // SendQueue: how requests end: done, acknowledged, answered, failed or flushed.
 #include "providers/soft/cq.h"
+#include "providers/soft/iwarp/wire.h"
 #include "providers/soft/send_queue.h"
 
 #include <algorithm>
@@ -24,14 +25,17 @@ void SendQueue::fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) n
 // The memory of a Send or Write that was sent may be reused, so the request is done, unless it has
 // to wait until its bytes are placed at the peer.
 void SendQueue::sent(std::uint64_t end) noexcept {
+  if (unanswered_for_now_) [[unlikely]]
+    settle_for(end);
   while (sent_ != built_ && requests_.at(sent_).end <= end) {
     Request& request = requests_.at(sent_++);
     if (!waits_for_placement(request.kind) || request.end <= placed_) {
       if (!expects_response(request.kind)) request.done = true;
-    } else if (!request.done && !asks_for_placement_) {
+    } else if (!request.done) {
       unplaced_end_ = request.end;
     }
-    if (some_unplaced() && awaited_ == 0 && cq_ != nullptr && is_seen(request))
+    if (some_unplaced() && awaited_ == 0 && !asks_for_placement_ && cq_ != nullptr &&
+        is_seen(request))
       await_placed(unplaced_end_);
   }
   if (some_unplaced() && requests_.size() > requests_.depth() / 2) release_unseen();
@@ -110,9 +114,11 @@ Request* SendQueue::oldest_unanswered() noexcept {
   return nullptr;
 }
 
+// The peer answers when it has placed everything before the request.
 void SendQueue::answered(Request& request) noexcept {
   request.done = true;
   --reads_in_flight_;
+  if (asks_for_placement_) placed(request.end);
   report_done();
 }
 
@@ -157,21 +163,38 @@ Culprit culprit_of(TerminateCode code) noexcept {
   }
 }
 
+// Whether the Terminate contains the header of a segment of another RDMA Write.
+bool names_another(const iwarp::Terminate& reason, const Request& request) noexcept {
+  if (reason.ddp_header_size != iwarp::kTaggedHeaderSize || !reason.has_ddp_header) return false;
+  constexpr std::size_t kStagAt = 2;
+  constexpr std::size_t kToAt = 6;
+  const std::byte* const header = reason.ddp_header.data();
+  return iwarp::load32(header + kStagAt) != request.stag ||
+         iwarp::load64(header + kToAt) - request.to > request.length;
+}
+
 }  // namespace
 
-// The peer has ended the stream because of one of our requests: the oldest request of the kind that
-// the Terminate refers to gets a status of its own. A Send or Write that was already reported as
-// done cannot be blamed any more (docs/compatibility.md C6).
+// The peer has ended the stream because of one of our requests: the one that the Terminate names,
+// or else the oldest of the kind that it refers to, gets a status of its own. What was sent before
+// that has been placed. A Send or Write that was already reported as done cannot be blamed any more
+// (docs/compatibility.md C6).
 void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
   const Culprit culprit = culprit_of(reason.code);
   // Considers only requests that have been sent at least in part.
   const std::uint64_t end = built_ + (building || half_built() ? 1 : 0);
+  std::uint64_t found = end;
   for (std::uint64_t i = requests_.head(); i != end; ++i) {
-    Request& request = requests_.at(i);
+    const Request& request = requests_.at(i);
     if (request.kind == RequestKind::kBind || !culprit.can_be(request.kind)) continue;
-    request.status = culprit.status;
-    return;
+    if (found == end) found = i;
+    if (names_another(reason, request)) continue;
+    found = i;
+    break;
   }
+  if (found == end) return;
+  requests_.at(found).status = culprit.status;
+  if (asks_for_placement_ && found != requests_.head()) placed(requests_.at(found - 1).end);
 }
 
 // ---- answers to our requests --------------------------------------------------------------------

@@ -8,10 +8,9 @@
 
 namespace udapl::soft {
 
-// ---- placement, confirmed by the link -----------------------------------------------------------
+// ---- placement, however it is confirmed ---------------------------------------------------------
 
-// The link has confirmed everything up to `position`. There is no CQ while the Qp is being
-// destroyed.
+// Everything up to `position` is confirmed. There is no CQ while the Qp is being destroyed.
 void SendQueue::placed(std::uint64_t position) noexcept {
   if (position <= placed_) return;
   placed_ = position;
@@ -23,6 +22,8 @@ void SendQueue::placed(std::uint64_t position) noexcept {
   report_done();
   if (awaited_ != 0 && awaited_ <= position && cq_ != nullptr) await_next_seen();
 }
+
+// ---- placement, confirmed by the link -----------------------------------------------------------
 
 void SendQueue::await_placed(std::uint64_t position) noexcept {
   awaited_ = position;
@@ -52,37 +53,13 @@ void SendQueue::release_unseen() noexcept {
   }
 }
 
-// ---- placement, confirmed by an answer (delayed acknowledgement) --------------------------------
+// ---- placement, confirmed by the answer to a Read -----------------------------------------------
 
-// Returns whether to send a Read whose answer confirms that everything sent before it is placed.
-// Only one such Read is in flight at a time; many requests share it.
-bool SendQueue::placement_due() noexcept {
-  if (!asks_for_placement_ || placement_read_in_flight_ || reads_in_flight_ >= std::max(ord_, 1U))
-    return false;
-  if (built_ - acknowledged_ < kUnacknowledged && startable()) return false;
-  acknowledged_ = std::max(acknowledged_, requests_.head());
-  while (acknowledged_ != built_ && (expects_response(requests_.at(acknowledged_).kind) ||
-                                     requests_.at(acknowledged_).kind == RequestKind::kBind))
-    ++acknowledged_;
-  return acknowledged_ != built_;
-}
-
-// Returns whether the next answer of the peer is the one to that Read.
-bool SendQueue::placement_is_next() noexcept {
-  if (!placement_read_in_flight_) return false;
-  const Request* const request = oldest_unanswered();
-  return request == nullptr || unanswered_ >= asked_;
-}
-
-void SendQueue::placement_read_done() noexcept {
-  placement_read_in_flight_ = false;
-  --reads_in_flight_;
-  for (std::uint64_t i = std::max(acknowledged_, requests_.head()); i != asked_; ++i) {
-    Request& request = requests_.at(i);
-    if (!expects_response(request.kind)) request.done = true;
-  }
-  acknowledged_ = asked_;
-  report_done();
+// While there is more to send, the question is put off: one answer serves many requests.
+bool SendQueue::asks_now() const noexcept {
+  return built_ == requests_.tail() || built_ - asked_.last().request >= kUnaskedRequests ||
+         shared_.link->built() - asked_.last().end >= kUnaskedBytes ||
+         !startable(requests_.at(built_));
 }
 
 void SendQueue::opening_read_begun() noexcept {
@@ -91,9 +68,29 @@ void SendQueue::opening_read_begun() noexcept {
 }
 
 void SendQueue::placement_read_begun() noexcept {
-  placement_read_in_flight_ = true;
-  asked_ = built_;
+  asked_.push({built_, shared_.link->built()});
   ++reads_in_flight_;
+}
+
+// Returns whether the next answer of the peer is the one to such a Read.
+bool SendQueue::placement_is_next() noexcept {
+  if (asked_.empty()) return false;
+  const Request* const request = oldest_unanswered();
+  return request == nullptr || unanswered_ >= asked_.oldest().request;
+}
+
+void SendQueue::placement_read_done() noexcept {
+  const std::uint64_t end = asked_.oldest().end;
+  asked_.pop();
+  --reads_in_flight_;
+  placed(end);
+}
+
+// While messages of the peer fill all the room for those without a receive, no answer gets through:
+// if the consumer posts receives only when its RDMA Writes are done, both would wait for ever.
+void SendQueue::set_unanswered(bool unanswered) noexcept {
+  unanswered_for_now_ = unanswered;
+  if (unanswered) settle_for(shared_.link->sent());
 }
 
 }  // namespace udapl::soft

@@ -47,6 +47,12 @@ bool read_path(std::string_view text, Settings::Path& to) noexcept {
   return false;
 }
 
+bool read_delayed_ack(std::string_view text, Settings::DelayedAck& to) noexcept {
+  using DelayedAck = Settings::DelayedAck;
+  to = text == "on" ? DelayedAck::kOn : text == "off" ? DelayedAck::kOff : DelayedAck::kWrites;
+  return to != DelayedAck::kWrites || text == "writes";
+}
+
 struct Option {
   std::string_view name;
   const char* values;
@@ -57,8 +63,8 @@ constexpr Option kOptions[] = {
     {"crc", "on or off", [](std::string_view t, Settings& s) { return read_switch(t, s.crc); }},
     {"fallback", "on or off",
      [](std::string_view t, Settings& s) { return read_switch(t, s.revision1_fallback); }},
-    {"delayed_ack", "on or off",
-     [](std::string_view t, Settings& s) { return read_switch(t, s.delayed_ack); }},
+    {"delayed_ack", "on, off or writes",
+     [](std::string_view t, Settings& s) { return read_delayed_ack(t, s.delayed_ack); }},
     {"drain", "seconds, 0 to 86400",
      [](std::string_view t, Settings& s) { return read_seconds(t, s.drain_limit); }},
     {"no_receive", "wait or break",

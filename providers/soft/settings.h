@@ -21,6 +21,14 @@ struct Settings {
     kShm    // only through shared memory; a connection without it fails
   };
 
+  // Which requests complete when the peer has placed their data, instead of when the transport has
+  // taken it (docs/adr/0013, 0084).
+  enum class DelayedAck : std::uint8_t {
+    kOff,     // none, except RDMA Writes through shared memory
+    kWrites,  // RDMA Writes
+    kOn       // Sends, too, unless the consumer sets the EP attribute delayed_ack to "false"
+  };
+
   static constexpr int kMaxHalfOpen = 1024;
 
   // crc=on|off: whether we request CRC32C. It is also used whenever the peer requests it.
@@ -34,8 +42,8 @@ struct Settings {
   // fallback=on|off: if a peer hangs up on MPA revision 2, whether to try once more with revision
   // 1.
   bool revision1_fallback = true;
-  // delayed_ack=on|off: the default of the EP attribute (docs/adr/0013).
-  bool delayed_ack = false;
+  // delayed_ack=off|writes|on.
+  DelayedAck delayed_ack = DelayedAck::kWrites;
   // drain=SECONDS: the time without any progress after which a graceful disconnect breaks the
   // connection; 0: it waits for ever (docs/adr/0017).
   std::chrono::milliseconds drain_limit = std::chrono::seconds(30);

@@ -62,6 +62,7 @@ class WorkRing {
   [[nodiscard]] bool full() const noexcept { return size() >= depth_; }
 
   [[nodiscard]] T& at(std::uint64_t position) noexcept { return items_[position & mask_]; }
+  [[nodiscard]] const T& at(std::uint64_t at) const noexcept { return items_[at & mask_]; }
   [[nodiscard]] Segment* segments(std::uint64_t position) noexcept {
     return segments_.get() + (position & mask_) * max_segments_;
   }
@@ -131,10 +132,11 @@ struct Request {
   };
 };
 
-// Whether the consumer sees the completion of this request even if it succeeds.
-constexpr bool is_seen(const Request& request) noexcept {
-  return (request.flags & (transport::kSignalled | transport::kUnseen)) == transport::kSignalled;
+// Whether the consumer sees the completion of a request even if it succeeds.
+constexpr bool is_seen(transport::WorkFlags flags) noexcept {
+  return (flags & (transport::kSignalled | transport::kUnseen)) == transport::kSignalled;
 }
+constexpr bool is_seen(const Request& request) noexcept { return is_seen(request.flags); }
 
 // A posted receive.
 struct Receive {

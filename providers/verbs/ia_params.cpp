@@ -20,7 +20,7 @@ std::optional<IaParams> parse_ia_params(std::string_view text) {
   for (const std::string_view word : std::span(words).subspan(2)) {
     if (!word.starts_with(kDelayedAck)) continue;
     const std::string_view value = word.substr(kDelayedAck.size());
-    if (value != "on" && value != "off") return std::nullopt;
+    if (value != "on" && value != "off" && value != "writes") return std::nullopt;
     params.delayed_ack = value == "on";
   }
   char* end = nullptr;

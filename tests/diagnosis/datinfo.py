@@ -232,10 +232,10 @@ def check_of_settings(world):
     out = "".join(line for line in out.splitlines(True) if "is not a file here" not in line and
                   '"ib0" is no' not in line)
     return ended(status, 1, err) + differences(
-        f"{other}:2: error: ia_params: delayed_ack=yes: must be one of on|off\n"
+        f"{other}:2: error: ia_params: delayed_ack=yes: must be one of on|off|writes\n"
         f"{other}:3: error: ia_params: no such setting: delayed_ak=on\n"
         f"{other}:4: error: ia_params: drain=1s: must be a number from 0 to 86400\n"
-        f"{other}:6: error: ia_params: delayed_ack=1: must be one of on|off\n"
+        f"{other}:6: error: ia_params: delayed_ack=1: must be one of on|off|writes\n"
         f"{other}: entries: 6, errors: 4\n", out)
 
 

@@ -89,14 +89,14 @@ const std::vector<Settings>& all_settings() {
        {{"crc", "on|off"},
         {"direct", "on|off"},
         {"fallback", "on|off"},
-        {"delayed_ack", "on|off"},
+        {"delayed_ack", "on|off|writes"},
         {"drain", nullptr, 0, 86400},
         {"half_open", nullptr, 1, 1024},
         {"no_receive", "wait|break"},
         {"path", "tcp|auto|shm"},
         {"peer_timeout", nullptr, 0, 86400},
         {"staging", nullptr, 1, 1048576}}},
-      {"libdaplofa.so", false, {{"delayed_ack", "on|off"}}}};
+      {"libdaplofa.so", false, {{"delayed_ack", "on|off|writes"}}}};
   return settings;
 }
 

@@ -25,9 +25,9 @@
  * On iWARP a Send or RDMA Write completes when the transport has accepted it, and the peer may
  * refuse it afterwards: a Write with a wrong key completes with success, and then
  * DAT_CONNECTION_EVENT_BROKEN arrives. On InfiniBand the completion waits for the peer's adapter
- * and has the status of the failure. The software RNIC is iWARP, but between processes of one host
- * its RDMA Writes complete as on InfiniBand; with the EP attribute delayed_ack, or delayed_ack=on
- * in the dat.conf entry (dat.conf(5)), all its completions wait for the peer.
+ * and has the status of the failure. The software RNIC is iWARP, but its RDMA Writes complete as on
+ * InfiniBand, unless the dat.conf entry has delayed_ack=off and the peer is on another host; with
+ * the EP attribute delayed_ack, or delayed_ack=on in the entry (dat.conf(5)), so do its Sends.
  */
 #pragma once
 

@@ -1,63 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// RDMA Writes over shared memory complete when the peer has placed them (docs/adr/0039). The peer
-// stands still while nothing may be placed.
-#include "tests/unit/soft/standstill.h"
-#include "tests/unit/soft/support.h"
-
-#include <algorithm>
-#include <optional>
+// RDMA Writes complete when the peer has placed them: over shared memory (docs/adr/0039), and over
+// TCP (0084). The peer stands still while nothing may be placed.
+#include "tests/unit/soft/confirmed.h"
 
 namespace udapl::soft::test {
-namespace {
 
-struct Fixture : Pair {
-  Fixture() { b_stands.emplace(*b.reactor); }
-
-  std::vector<std::byte> near = pattern(256 * 1024, 3);
-  std::vector<std::byte> far{256 * 1024};
-  std::vector<std::byte> inbox{4096};
-  std::unique_ptr<Mr> near_mr = a.reg(near);
-  std::unique_ptr<Mr> far_mr = b.reg(far);
-  std::unique_ptr<Mr> inbox_mr = b.reg(inbox);
-  std::optional<Standstill> b_stands;
-
-  DAT_RETURN write(WorkId id, std::size_t length, WorkFlags flags = kSignalled) {
-    const auto segment = local(*near_mr, near.data(), length);
-    return a.qp->post_rdma_write(id, &segment, 1, remote(*far_mr, far), flags);
-  }
-  DAT_RETURN write_outside(WorkId id, WorkFlags flags = kSignalled) {
-    const auto segment = local(*near_mr, near.data(), 64);
-    return a.qp->post_rdma_write(id, &segment, 1, remote(0xBAD, far.data(), 64), flags);
-  }
-  DAT_RETURN send(WorkId id, WorkFlags flags = kSignalled) {
-    const auto segment = local(*near_mr, near.data(), 64);
-    return a.qp->post_send(id, &segment, 1, flags);
-  }
-  DAT_RETURN receive(WorkId id) {
-    const auto segment = local(*inbox_mr, inbox.data(), 64);
-    return b.qp->post_recv(id, &segment, 1, kSignalled);
-  }
-  // Whether a completion comes while only a is driven.
-  [[nodiscard]] bool completes() {
-    for (int i = 0; i < 50; ++i) {
-      a.reactor->progress();
-      if (a.request_cq->size() != 0) return true;
-      std::this_thread::sleep_for(100us);
-    }
-    return false;
-  }
-  void expect(WorkId id, DAT_DTO_COMPLETION_STATUS status = DAT_DTO_SUCCESS) {
-    const Completion c = next(*a.request_cq);
-    BOOST_TEST(c.id == id);
-    BOOST_TEST(c.status == status);
-  }
-  [[nodiscard]] bool placed(std::size_t length) const { return same_bytes(near, far, length); }
-};
-
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(confirmed, Fixture)
+BOOST_FIXTURE_TEST_SUITE(confirmed, ConfirmedPair)
 
 BOOST_AUTO_TEST_CASE(a_write_completes_once_it_is_placed) {
   for (const std::size_t length :
@@ -111,26 +60,6 @@ BOOST_AUTO_TEST_CASE(write_before_an_unreceived_send_completes) {
   BOOST_TEST(placed(8000));
 }
 
-// No side is driven: a's service thread sleeps until b's wakes it, because a's completion is wanted
-// before or after it has gone to sleep. The Writes are so small that no timer of the rings wakes
-// it.
-BOOST_AUTO_TEST_CASE(a_sleeping_writer_is_woken) {
-  for (WorkId id = 1; id <= 20; ++id) {
-    if (!b_stands) b_stands.emplace(*b.reactor);
-    if (id % 4 == 0) a.request_cq->arm();
-    REQUIRE_OK(write(2 * id, 100, 0));
-    REQUIRE_OK(write(2 * id + 1, 64));
-    std::this_thread::sleep_for(5ms);
-    if (!is_direct()) BOOST_TEST(a.request_cq->size() == 0U);
-    if (id % 4 == 1) a.request_cq->arm();
-    b_stands.reset();
-    if (id % 4 == 2) std::this_thread::sleep_for(5ms);
-    if (id % 4 >= 2) a.request_cq->arm();
-    BOOST_REQUIRE(eventually([&] { return a.request_cq->size() == 1; }));
-    expect(2 * id + 1);
-  }
-}
-
 // What b answers after it has seen a Write does not overtake the completion of that Write.
 BOOST_AUTO_TEST_CASE(an_answer_comes_after_the_completion) {
   b_stands.reset();
@@ -149,17 +78,6 @@ BOOST_AUTO_TEST_CASE(an_answer_comes_after_the_completion) {
     BOOST_REQUIRE(a.request_cq->size() == 1);
     expect(id);
     BOOST_TEST(next(*a.recv_cq).id == id);
-  }
-}
-
-// No thread waits, so none is woken, but the next poll finds it.
-BOOST_AUTO_TEST_CASE(polls_find_what_has_woken_nobody) {
-  b_stands.reset();
-  for (WorkId id = 1; id <= 10; ++id) {
-    REQUIRE_OK(write(id, 64));
-    std::this_thread::sleep_for(2ms);
-    BOOST_REQUIRE(eventually([&] { return a.request_cq->size() == 1; }, {&a}));
-    expect(id);
   }
 }
 
@@ -199,21 +117,6 @@ BOOST_AUTO_TEST_CASE(suppressed_ones_do_not_fill_the_queue) {
     BOOST_TEST(c.status == DAT_DTO_SUCCESS);
   } while (c.id != 1001);
   BOOST_TEST(placed(128));
-}
-
-// A program that has seen the peer's reaction in memory may post again without a poll.
-BOOST_AUTO_TEST_CASE(a_full_queue_looks_for_the_confirmation) {
-  for (WorkId id = 1; id <= 4; ++id) REQUIRE_OK(write(id, 64));
-  const Standstill a_stands(*a.reactor);
-  b_stands.reset();
-  BOOST_REQUIRE(wait([&] {
-    b.reactor->progress();
-    return same_bytes(near, far, 64);
-  }));
-  BOOST_REQUIRE(wait([&] {
-    a.qp->complete_requests();
-    return a.request_cq->size() == 4;
-  }));
 }
 
 BOOST_AUTO_TEST_CASE(a_full_queue_sends_what_was_gathered) {
@@ -265,28 +168,6 @@ BOOST_AUTO_TEST_CASE(a_refused_write_is_reported_even_if_suppressed) {
   REQUIRE_OK(write_outside(1, 0));
   b_stands.reset();
   expect(1, DAT_DTO_ERR_REMOTE_ACCESS);
-}
-
-BOOST_AUTO_TEST_CASE(one_that_the_peer_never_reads_does_not_succeed) {
-  REQUIRE_OK(write(1, 64));
-  REQUIRE_OK(write(2, 64));
-  b.qp->disconnect(transport::DisconnectMode::kAbrupt);
-  b_stands.reset();
-  BOOST_TEST(next(*a.request_cq).status != DAT_DTO_SUCCESS);
-  expect(2, DAT_DTO_ERR_FLUSHED);
-}
-
-BOOST_AUTO_TEST_CASE(a_graceful_disconnect_does_not_wait) {
-  REQUIRE_OK(write(1, 64));
-  REQUIRE_OK(send(2));  // no receive: the peer will never get past it
-  REQUIRE_OK(write(3, 64));
-  a.qp->disconnect(transport::DisconnectMode::kGraceful);
-  b_stands.reset();
-  BOOST_REQUIRE(wait([&] { return a.sink.ended() && b.sink.ended(); }));
-  BOOST_TEST(a.sink.calls() == "established disconnected");
-  expect(1);
-  expect(2);
-  expect(3, DAT_DTO_ERR_FLUSHED);
 }
 
 // The end of the connection finds the first Write confirmed and the other one not.

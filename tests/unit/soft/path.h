@@ -17,7 +17,4 @@ extern const Path kPath;
 [[nodiscard]] inline bool has_rings() { return kPath == Path::kRings || kPath == Path::kDirect; }
 [[nodiscard]] inline bool is_direct() { return kPath == Path::kDirect; }
 
-// Whether an RDMA Write completes only when the peer has placed it (docs/adr/0039).
-[[nodiscard]] inline bool confirms_writes() { return has_rings(); }
-
 }  // namespace udapl::soft::test

@@ -9,6 +9,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -53,11 +54,17 @@ struct Side {
     bool srq = false;
     ScopeId pd = 1;
     bool delayed_ack = false;
+    bool confirms_writes = true;
     Clock::duration drain_limit = Settings{}.drain_limit;
     Clock::duration peer_timeout = Settings{}.peer_timeout;
     std::optional<Clock::duration> no_receive_limit{};
     Clock::duration first_message_limit = kFirstMessageLimit;
   };
+
+  // The read depths that it offers to the peer.
+  [[nodiscard]] int serves_reads() const { return std::max(options.read_in, asks()); }
+  [[nodiscard]] int has_reads() const { return std::max(options.read_out, asks()); }
+  [[nodiscard]] int asks() const { return options.delayed_ack || options.confirms_writes ? 1 : 0; }
 
   explicit Side(const Options& o) : options(o), pd(o.pd) {
     auto made = Reactor::create("udapl-soft");
@@ -97,7 +104,8 @@ struct Side {
                                               .drain_limit = options.drain_limit,
                                               .peer_timeout = options.peer_timeout,
                                               .no_receive_limit = options.no_receive_limit,
-                                              .first_message_limit = options.first_message_limit},
+                                              .first_message_limit = options.first_message_limit,
+                                              .confirms_writes = options.confirms_writes},
                                 init(connection_sink));
   }
 

@@ -74,14 +74,10 @@ struct Pair {
   }
   void connect(iwarp::RtrSet rtr = iwarp::kRtrRead, bool crc = true) {
     const auto depth = [](int n) { return static_cast<std::uint16_t>(n); };
-    const Negotiated passive =
-        negotiated(false, rtr, depth(b.options.read_in),
-                   depth(std::min(b.options.read_out, a.options.read_in)), crc);
-    const Negotiated active =
-        negotiated(true, rtr, depth(a.options.read_in),
-                   depth(std::min(std::max(a.options.read_out, a.options.delayed_ack ? 1 : 0),
-                                  b.options.read_in)),
-                   crc);
+    const Negotiated passive = negotiated(false, rtr, depth(b.serves_reads()),
+                                          depth(std::min(b.has_reads(), a.serves_reads())), crc);
+    const Negotiated active = negotiated(true, rtr, depth(a.serves_reads()),
+                                         depth(std::min(a.has_reads(), b.serves_reads())), crc);
     if (kPath == Path::kInProcess) {
       auto wire = std::make_shared<Wire>();
       attach_memory(b, wire, 1, passive);

@@ -75,15 +75,14 @@ BOOST_FIXTURE_TEST_CASE(a_write_stays_behind_the_send, WaitingPair) {
   REQUIRE_OK(send(1, 100));
   REQUIRE_OK(write(2, 4096));
   REQUIRE_OK(send(3, 200));
-  const WorkId sent = confirms_writes() ? 1 : 3;
-  for (WorkId id = 1; id <= sent; ++id) expect_sent(id);
+  expect_sent(1);
   BOOST_TEST(quiet(*b.recv_cq));
   BOOST_TEST(quiet(*a.request_cq));
   BOOST_TEST(std::all_of(area.begin(), area.end(), [](std::byte x) { return x == std::byte{0}; }));
   REQUIRE_OK(receive(1, 100));
   expect_received(1, 100);
   BOOST_TEST(std::memcmp(area.data(), near.data(), 4096) == 0);
-  for (WorkId id = sent + 1; id <= 3; ++id) expect_sent(id);
+  for (WorkId id = 2; id <= 3; ++id) expect_sent(id);
   REQUIRE_OK(receive(3, 200));
   expect_received(3, 200);
 }
@@ -175,16 +174,13 @@ BOOST_FIXTURE_TEST_CASE(a_held_write_whose_memory_is_freed, WaitingPair) {
   REQUIRE_OK(send(1, 100));
   REQUIRE_OK(write(2, 64));
   expect_sent(1);
-  if (!confirms_writes()) expect_sent(2);
   BOOST_TEST(quiet(*b.recv_cq));
   area_mr.reset();
   REQUIRE_OK(receive(1, 100));
   expect_received(1, 100);
-  if (confirms_writes()) {
-    const Completion refused = next(*a.request_cq);
-    BOOST_TEST(refused.id == 2U);
-    BOOST_TEST(refused.status == DAT_DTO_ERR_REMOTE_ACCESS);
-  }
+  const Completion refused = next(*a.request_cq);
+  BOOST_TEST(refused.id == 2U);
+  BOOST_TEST(refused.status == DAT_DTO_ERR_REMOTE_ACCESS);
   expect_calls("established broken", "established broken");
   BOOST_TEST((b.sink.reason == BreakReason::kProtocol));
 }

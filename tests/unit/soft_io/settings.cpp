@@ -30,13 +30,17 @@ BOOST_AUTO_TEST_CASE(each_is_read) {
   BOOST_REQUIRE(all.ok());
   BOOST_TEST(!all->crc);
   BOOST_TEST(!all->revision1_fallback);
-  BOOST_TEST(all->delayed_ack);
+  BOOST_TEST((all->delayed_ack == Settings::DelayedAck::kOn));
   BOOST_TEST((all->drain_limit == 0s));
   BOOST_TEST(all->no_receive_breaks);
   BOOST_TEST(all->half_open_limit == 1);
   BOOST_TEST((all->peer_timeout == 86400s));
   BOOST_TEST(!read_settings("lo crc=off")->crc);  // without a port
   BOOST_TEST(read_settings("lo 0 crc=on")->crc);
+  BOOST_TEST((read_settings("lo 0")->delayed_ack == Settings::DelayedAck::kWrites));
+  BOOST_TEST(
+      (read_settings("lo 0 delayed_ack=writes")->delayed_ack == Settings::DelayedAck::kWrites));
+  BOOST_TEST((read_settings("lo 0 delayed_ack=off")->delayed_ack == Settings::DelayedAck::kOff));
   BOOST_TEST((read_settings("lo 0 drain=86400")->drain_limit == 24h));
 }
 
@@ -56,7 +60,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_reported) {
       {"lo 0 crc=", "on or off"},
       {"lo 0 CRC=on", "no such setting"},
       {"lo 0 crc=on crc=on", "twice"},
-      {"lo 0 delayed_ack=yes", "on or off"},
+      {"lo 0 delayed_ack=yes", "on, off or writes"},
       {"lo 0 drain=-1", "seconds, 0 to 86400"},
       {"lo 0 drain=86401", "seconds, 0 to 86400"},
       {"lo 0 drain=5s", "seconds, 0 to 86400"},

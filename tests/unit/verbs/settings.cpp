@@ -98,6 +98,7 @@ BOOST_AUTO_TEST_CASE(ia_params_give_a_name_and_a_port) {
   BOOST_CHECK_EQUAL(bare->name, "eth2");
   BOOST_CHECK(!bare->delayed_ack);
   BOOST_CHECK(!parse_ia_params("ib0 0 delayed_ack=off")->delayed_ack);
+  BOOST_CHECK(!parse_ia_params("ib0 0 delayed_ack=writes")->delayed_ack);
   BOOST_CHECK(parse_ia_params("ib0 0 whatever delayed_ack=on and more")->delayed_ack);
   for (const char* bad : {"ib0 0 delayed_ack=", "ib0 0 delayed_ack=yes", "", "   ", "ib0 x",
                           "ib0 1x", "ib0 -1", "ib0 256"})
