@@ -14,6 +14,12 @@ namespace shm {
 class Grants;
 }
 
+// Sends of which both sides may copy a part (docs/adr/0080): of at least this many bytes. In a
+// series of Sends that the peer answers by nothing, those that follow would have to wait for this
+// side's part; that pays only for larger ones.
+inline constexpr std::uint32_t kMinSharedSend = 64 * 1024;
+inline constexpr std::uint32_t kMinSharedInSeries = 256 * 1024;
+
 // An RDMA Write or Read that may be possible without the peer.
 struct Reach {
   bool write = false;

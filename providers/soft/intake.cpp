@@ -149,6 +149,7 @@ void Intake::note_delivered() noexcept {
 void Intake::end_pass(std::size_t work) noexcept {
   Link& link = *shared_.link;
   link.end_receive_pass();
+  queue_.offer_receive();
   if (stalled_) return;
   if (work == 0 && link.incoming().staged != 0) {
     unfinished_ = true;

@@ -85,6 +85,8 @@ bool IwarpLink::answer(std::span<const std::byte> reply) noexcept {
 // The Terminate is sent after the FPDUs that are already in the batch.
 void IwarpLink::begin_terminate(const iwarp::Terminate& reason) noexcept {
   if (sender_.busy()) sender_.abandon();
+  shares_ = false;
+  emss_behind_ = 0;
   sender_.begin_terminate(reason);
 }
 
@@ -168,11 +170,33 @@ bool IwarpLink::send_copy(const Short& message) noexcept {
   return true;
 }
 
+// If both sides copy the payload of a Send, it is handed over in large parts.
+void IwarpLink::share_send(Payload payload) noexcept {
+  if (!batch_.empty() || payload.size() != 1) return;
+  const RingStream::SharedFrames frames = rings_->share_send(sender_.next_send(), payload.front());
+  if (frames.first == 0) return;
+  const auto emss = [](std::size_t bytes) {
+    return static_cast<std::uint32_t>(iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + bytes));
+  };
+  sender_.set_emss(emss(frames.first));
+  emss_behind_ = emss(frames.others);
+  shares_ = true;
+}
+
 bool IwarpLink::build(std::size_t limit) noexcept {
   if (!sender_.busy()) return true;  // a Terminate that is complete, called again
+  if (shares_) {
+    limit = std::max(limit, RingStream::kSharedAtOnce);
+    if (emss_behind_ != 0) {
+      static_cast<void>(sender_.fill(batch_, 1));
+      sender_.set_emss(std::exchange(emss_behind_, 0));
+    }
+  }
   const bool done = sender_.fill(batch_, limit) == iwarp::Sender::Fill::kDone;
   built_ = batch_.appended();
   refers_ = batch_.refers();
+  if (shares_) rings_->share_until(built_);
+  if (done) shares_ = false;
   return done;
 }
 

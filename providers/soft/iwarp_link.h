@@ -45,6 +45,7 @@ class IwarpLink final : public Link {
   void begin_send(iwarp::Opcode opcode, std::uint32_t invalidate_stag, Payload payload,
                   std::uint32_t length) noexcept override {
     choose_frames(length, true);
+    if (length >= kMinSharedSend && rings_ != nullptr) share_send(payload);
     sender_.begin_send(opcode, invalidate_stag, payload, length);
   }
   void begin_immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept override {
@@ -105,6 +106,7 @@ class IwarpLink final : public Link {
   bool release(iwarp::Inbound& inbound) noexcept override;
   void refuse_held() noexcept override;
   void drop_held() noexcept override;
+  void offer_receive(MrTable& memory, const Segment& receive, std::uint64_t qp) noexcept override;
   void fail(const iwarp::Terminate& reason) noexcept override { receiver_.fail(reason); }
   [[nodiscard]] const iwarp::Terminate& failure() const noexcept override {
     return receiver_.failure();
@@ -116,6 +118,7 @@ class IwarpLink final : public Link {
     if (length > kMinChosen)
       sender_.set_emss(may_lend ? stream_->lent_mss() : stream_->effective_mss());
   }
+  void share_send(Payload payload) noexcept;
   void count_sent(const IoResult& result) noexcept;
   [[nodiscard]] Received end_of_stream() noexcept;
   [[nodiscard]] bool put_short(const Short& message) noexcept;
@@ -142,8 +145,10 @@ class IwarpLink final : public Link {
   KeptBytes rest_;  // of the last frame, see prepare_end()
   iwarp::Receiver receiver_;
   Staging staging_;
-  RingStream* rings_ = nullptr;  // stream_, if it is one
-  bool in_frames_ = false;       // short messages are put into the stream without the batch
+  RingStream* rings_ = nullptr;    // stream_, if it is one
+  bool shares_ = false;            // the message being built is a shared Send
+  std::uint32_t emss_behind_ = 0;  // ... of its frames behind the first, which is not built yet
+  bool in_frames_ = false;         // short messages are put into the stream without the batch
   bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
   std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
   int cut_looks_ = 0;          // checks since that size changed

@@ -5,6 +5,7 @@
 
 #include "providers/soft/io/ring_stream.h"
 #include "providers/soft/iwarp/wire.h"
+#include "providers/soft/mr_table.h"
 
 #include <algorithm>
 #include <array>
@@ -235,6 +236,12 @@ void IwarpLink::refuse_held() noexcept {
 void IwarpLink::drop_held() noexcept {
   receiver_.drop_held();
   note_incoming();
+}
+
+void IwarpLink::offer_receive(MrTable& memory, const Segment& receive, std::uint64_t qp) noexcept {
+  if (direct_access_ == nullptr || !direct_access_->peer_reaches() || receiver_.waits()) return;
+  shm::Grants* const grants = direct_access_->grants(memory);
+  if (grants != nullptr) memory.offer(receive, receiver_.next_send(), qp, *grants);
 }
 
 void IwarpLink::note_incoming() noexcept {

@@ -17,6 +17,8 @@
 
 namespace udapl::soft {
 
+struct Segment;
+
 // How a link ends.
 enum class Close : std::uint8_t {
   kGently,  // everything sent before still arrives, and the peer finds an orderly end
@@ -207,6 +209,9 @@ class Link {
   virtual bool release(iwarp::Inbound& inbound) noexcept = 0;
   virtual void refuse_held() noexcept = 0;  // the first of them fails for lack of a receive
   virtual void drop_held() noexcept = 0;
+  // The next message takes this receive, of one segment: the peer may be allowed to place its
+  // payload there. REQUIRES: no message is unfinished.
+  virtual void offer_receive(MrTable&, const Segment&, std::uint64_t /*qp*/) noexcept {}
 
   // Delivers nothing from now on, for a local reason.
   virtual void fail(const iwarp::Terminate& reason) noexcept = 0;

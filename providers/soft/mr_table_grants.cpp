@@ -22,6 +22,8 @@ namespace {
 constexpr auto kCopyTime = std::chrono::milliseconds(1);
 constexpr auto kLooksEvery = std::chrono::milliseconds(10);
 constexpr auto kEndGrantsWait = std::chrono::milliseconds(5);
+// Longer than the peer's thread is without a processor, unless the machine is overloaded.
+constexpr auto kOfferWait = std::chrono::milliseconds(200);
 constexpr int kPauses = 64;
 
 // Spins, then yields, then sleeps; reports when it is time to check what the peer's thread does.
@@ -123,6 +125,45 @@ void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
                entry.rights.load(std::memory_order_relaxed)});
   place->next = entry.grants.load(std::memory_order_relaxed);
   entry.grants.store(place, std::memory_order_release);
+}
+
+// Only a peer that lies is still using the grant of a receive that is complete.
+void MrTable::offer(const Segment& receive, std::uint32_t number, ScopeId qp,
+                    shm::Grants& grants) noexcept {
+  const ScopedLock lock(lock_);
+  shm::Grants::Grant& grant = grants.of_receive();
+  if (grant.stag.load(std::memory_order_relaxed) != 0) {
+    shm::Grants::withdraw(grant);
+    if (shm::Grants::in_use(grant, {})) return;
+    forget_grant(grant);
+  }
+  Entry& entry = at(receive.ref.index);
+  if (number == 0 || entry.current.load(std::memory_order_relaxed) != receive.ref.generation)
+    return;
+  grants.qp = qp;
+  grants.give(grant, number, receive.ref.index,
+              {0, receive.length, reinterpret_cast<std::uintptr_t>(receive.address), kRemoteWrite});
+  grant.next = entry.grants.load(std::memory_order_relaxed);
+  entry.grants.store(&grant, std::memory_order_release);
+}
+
+void MrTable::take_back_offer(shm::Grants& grants) noexcept {
+  shm::Grants::Grant& grant = grants.of_receive();
+  PeerBackoff backoff;
+  shm::Users gone;
+  for (;;) {
+    {
+      const ScopedLock lock(lock_);
+      if (grant.stag.load(std::memory_order_relaxed) == 0) return;
+      shm::Grants::withdraw(grant);
+      if (!shm::Grants::in_use(grant, gone)) return;
+    }
+    if (backoff.waited() >= kOfferWait) return;
+    if (!backoff.wait()) continue;
+    gone = shm::Users();
+    shm::Grants::add_user(grant, gone);
+    gone.keep_gone();
+  }
 }
 
 // Removes the grant from the list of its entry and frees it. REQUIRES: it is withdrawn and not in

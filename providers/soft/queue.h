@@ -136,6 +136,7 @@ class Queue final : public iwarp::Inbound {
   }
 
   // ---- for the Intake ---------------------------------------------------------------------------
+  void offer_receive() noexcept UDAPL_REQUIRES(qp_locked) { receives_.offer_next(); }
   void blame_answer() noexcept UDAPL_REQUIRES(qp_locked) { requests_.blame_answer(); }
   void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked) { receives_.stop_waiting(); }
   [[nodiscard]] bool occupies_srq() const noexcept UDAPL_REQUIRES(qp_locked) {

@@ -46,6 +46,8 @@ void ReceiveQueue::change(const transport::QpInit& init, WorkRing<Receive> recei
 void ReceiveQueue::clear() noexcept {
   receiving_ = false;
   buffer_status_ = DAT_DTO_SUCCESS;
+  offers_ = 0;
+  offered_ = built_at_offer_ = 0;
 }
 
 DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIPLET> list,
@@ -58,6 +60,7 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
   receive.pd = shared_.pd;
   if (is_resolved(list, receive)) [[likely]] {
     receives_.push();
+    offer_next();
     return DAT_SUCCESS;
   }
   if (flushes_posts_) [[unlikely]] {
@@ -72,7 +75,23 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
   if (checked != DAT_SUCCESS) [[unlikely]]
     return checked;
   receives_.push();
+  offer_next();
   return DAT_SUCCESS;
+}
+
+void ReceiveQueue::offer_head() noexcept {
+  Link* const link = shared_.link;
+  if (link == nullptr || receiving_ || receives_.empty() || offered_ == messages_ + 1 ||
+      (!offers_in_series_ && built_at_offer_ == link->built()))
+    return;
+  const Receive& receive = receives_.at(receives_.head());
+  const Segment& segment = *receives_.segments(receives_.head());
+  if (receive.segment_count != 1 || segment.length < kMinSharedSend || receive.pd != shared_.pd)
+    return;
+  --offers_;
+  offered_ = messages_ + 1;
+  built_at_offer_ = link->built();
+  link->offer_receive(shared_.memory, segment, shared_.id);
 }
 
 // Fast path of resolve_receive() for one segment inside the registration whose pin is kept.
@@ -190,6 +209,10 @@ void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {
   completion.operation = done.invalidated ? DAT_DTO_RECEIVE_WITH_INVALIDATE : DAT_DTO_RECEIVE;
   completion.length = done.length;
   completion.rmr_context = done.invalidated ? done.invalidated_stag : 0;
+  if (done.length >= kMinSharedSend) {
+    offers_ = kOffers;
+    offers_in_series_ = done.length >= kMinSharedInSeries;
+  }
   complete(buffer_, completion, done.solicited);
 }
 

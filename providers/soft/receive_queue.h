@@ -70,6 +70,13 @@ class ReceiveQueue {
   iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
 
+  // Lets the peer place its next message itself, if it sends large ones (Link::offer_receive). Must
+  // be called outside the functions above.
+  void offer_next() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (offers_ != 0) [[unlikely]]
+      offer_head();
+  }
+
   // Whether an unfinished message of the peer occupies a buffer of the SRQ.
   [[nodiscard]] bool occupies_srq() const noexcept UDAPL_REQUIRES(qp_locked) {
     return srq_ != nullptr && receiving_;
@@ -96,9 +103,12 @@ class ReceiveQueue {
   [[nodiscard]] int held() const noexcept UDAPL_REQUIRES(qp_locked);
 
  private:
+  static constexpr std::uint8_t kOffers = 16;
+
   [[nodiscard]] bool is_resolved(std::span<const DAT_LMR_TRIPLET> list, Receive& receive) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool take() noexcept UDAPL_REQUIRES(qp_locked);
+  void offer_head() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict without_receive() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,
                                        std::size_t length) noexcept UDAPL_REQUIRES(qp_locked);
@@ -124,6 +134,11 @@ class ReceiveQueue {
   Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);
   KeptPin kept_ UDAPL_GUARDED_BY(qp_locked);                // of the receives
   std::uint64_t messages_ UDAPL_GUARDED_BY(qp_locked) = 0;  // received so far
+  // After a message that could have been shared, that many receives may be offered.
+  std::uint8_t offers_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  bool offers_in_series_ UDAPL_GUARDED_BY(qp_locked) = false;     // ... even if nothing is sent
+  std::uint64_t offered_ UDAPL_GUARDED_BY(qp_locked) = 0;         // messages_ + 1 at the last offer
+  std::uint64_t built_at_offer_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Link::built() then
 
   int soft_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
   int hard_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/soft/io/ring_stream.h"
 
-#include "common/backoff.h"
 #include "common/prefetch.h"
 #include "providers/soft/mr_table.h"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <new>
 #include <utility>
 
@@ -20,21 +18,6 @@ namespace {
 constexpr std::size_t kMaxPieces = 64;  // of local memory in one direct access
 // An RDMA Write of at least this size may be shared by both sides.
 constexpr std::uint32_t kMinShared = 384 * 1024;
-// The payload of a frame that is lent, and the number of them that one Write may have.
-constexpr std::uint32_t kFrame = 65472;
-constexpr std::uint32_t kMaxFrames = 14;
-// What is sent last, through the ring.
-constexpr std::uint32_t kLastPart = 1024;
-// What is copied first, to learn whether the kernel can reach the memory.
-constexpr std::uint32_t kFirstPart = 4096;
-// The peer needs less for the piece that it has begun, and the end of the message.
-constexpr auto kSettles = std::chrono::microseconds(30);
-
-// The peer needs longer for its part, because of the frames.
-constexpr std::uint32_t frames_of(std::uint32_t length) noexcept {
-  constexpr std::uint32_t kPercent = 43;
-  return std::min(length / 100 * kPercent / kFrame, kMaxFrames);
-}
 
 }  // namespace
 
@@ -49,7 +32,7 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool di
       borrower_(rings_.borrower()),
       bell_(rings_.bell()),
       peer_memory_(rings_.their_greeting(), rings_.our_greeting(), rings_.granted_by_them(),
-                   rings_.bell()),
+                   rings_.their_receive(), rings_.bell()),
       direct_(direct),
       idle_pages_(reactor_, handler_) {
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
@@ -245,58 +228,13 @@ bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) 
   return copied;
 }
 
-// Whether both sides copy parts of the Write: if the peer polls, and a grant permits the access.
-bool RingStream::shares(const shm::PeerMemory::Access& access,
-                        std::span<const iwarp::IoSpan> local) noexcept {
-  lender_.passed(access.length);  // it may be held back since some messages were too slow
-  if (local.size() != 1 || !may_lend() || !lender_.worthwhile() || lender_.any() ||
-      !peer_memory_.granted(access) || !habit_of_sharing_.tries())
-    return false;
-  shared_ = access;
-  shared_from_ = static_cast<const std::byte*>(local.front().data);
-  if (!write_shared({shared_from_, kFirstPart})) return false;
-  const std::uint32_t frames = frames_of(access.length);
-  share_ = {access.length - frames * kFrame - kLastPart, frames};
-  return true;
-}
-
-bool RingStream::write_shared(std::span<const std::byte> bytes) noexcept {
-  shm::PeerMemory::Access part = shared_;
-  part.to += static_cast<std::uint64_t>(bytes.data() - shared_from_);
-  part.length = static_cast<std::uint32_t>(bytes.size());
-  const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  return peer_memory_.copy(part, {&piece, 1});
-}
-
-// If the peer has withdrawn the grant, it refuses the rest of the message.
-bool RingStream::assist() noexcept {
-  const Share share = std::exchange(share_, {});
-  if (!write_shared({shared_from_ + kFirstPart, share.first - kFirstPart}))
-    return !peer_memory_.granted(shared_);
-  const auto write = [this](std::span<const std::byte> bytes) { return write_shared(bytes); };
-  if (lender_.any() &&
-      lender_.assist({shared_from_ + share.first, shared_.length - share.first}, write) &&
-      writer_.publish())
-    bell_.ring();
-  return true;
-}
-
-// If the Write is placed now, the next one may be shared, too, or copied directly.
-void RingStream::settle() noexcept {
-  const auto until = std::chrono::steady_clock::now() + kSettles;
-  bool placed = peer_placed() == put_;
-  while (!placed && std::chrono::steady_clock::now() < until) {
-    cpu_pause();
-    placed = peer_placed() == put_;
-  }
-  habit_of_sharing_.ended(placed);
-}
-
 shm::Grants* RingStream::grants(MrTable& memory) noexcept {
   if (!direct_ || memory_ != nullptr) [[likely]]
     return grants_.get();
   const shm::Process peer = shm::Process::at_end_of(rings_.bell());
-  if (peer.valid()) grants_.reset(new (std::nothrow) shm::Grants(rings_.granted_by_us(), peer));
+  if (peer.valid())
+    grants_.reset(new (std::nothrow)
+                      shm::Grants(rings_.granted_by_us(), rings_.our_receive(), peer));
   memory_ = &memory;
   if (grants_ != nullptr && !asked_) ask_for_loans();  // for its large RDMA Writes
   return grants_.get();

@@ -76,6 +76,20 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
     return tcp_->endpoints();
   }
 
+  // ---- a Send of which both sides copy a part (docs/adr/0080) -----------------------------------
+  // Called before a Send of at least kMinSharedSend bytes is begun, the next one after all that was
+  // sent. Returns the payload of its frames; zeros if the peer has offered no receive for it.
+  // share_until() must follow whenever some of its frames were built, with their end in the stream,
+  // and then send(), with the payload pinned.
+  static constexpr std::size_t kSharedAtOnce = 1024 * 1024;
+  struct SharedFrames {
+    std::size_t first = 0;
+    std::size_t others = 0;
+  };
+  [[nodiscard]] SharedFrames share_send(std::uint32_t number,
+                                        const iwarp::IoSpan& payload) noexcept;
+  void share_until(std::uint64_t end) noexcept;
+
   // ---- a single short frame ---------------------------------------------------------------------
   // Fast path of takes_frame(), put_frame() and show_frames() for a frame of a known size.
   // frame_room(): where to build it; null if those must be used instead. send_frame() publishes it.
@@ -107,6 +121,9 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] bool shares(const shm::PeerMemory::Access& access,
                             std::span<const iwarp::IoSpan> local) noexcept;
   [[nodiscard]] bool write_shared(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] bool write_loans(const shm::Lender::Part& part) noexcept;
+  void assist_send() noexcept;
+  [[nodiscard]] bool claims(std::uint64_t from) noexcept;
 
   void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
   void end_grants() noexcept;
@@ -144,9 +161,14 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   shm::Borrower borrower_;
   Bell bell_;
   shm::PeerMemory peer_memory_;
-  // The RDMA Write that share_ refers to, and its source.
+  // The RDMA Write that share_ refers to, or the shared Send, and its source.
   shm::PeerMemory::Access shared_;
   const std::byte* shared_from_ = nullptr;
+  shm::Lender::Part shared_send_;       // empty: none
+  std::size_t shared_frame_ = 0;        // the payload of its frames
+  std::uint32_t left_to_peer_ = 0;      // its next loans that are not claimed
+  std::uint64_t read_before_send_ = 0;  // the reader's position at the last large Send
+  bool shares_sends_ = true;
   SharingHabit habit_of_sharing_;
   MrTable* memory_ = nullptr;            // set by the first grants()
   std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants

@@ -4,6 +4,7 @@
 #include "providers/soft/io/ring_stream.h"
 
 #include "common/copy_bytes.h"
+#include "providers/soft/mr_table.h"
 
 #include <algorithm>
 #include <array>
@@ -59,7 +60,7 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
     at += span.size;
     if (piece.empty()) continue;
     if (lendable && lends && lender_.may_lend(piece.size())) {
-      lender_.lend(writer_.position(), put_, piece);
+      lender_.lend(writer_.position(), put_, piece, claims(put_));
       put_ += piece.size();
       loans = true;
       continue;
@@ -70,6 +71,7 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   }
   if (writer_.broken() || lender_.broken()) return {IoResult::kBroken, EPROTO};
   if ((hidden != 0 || loans) && writer_.publish()) bell_.ring();
+  if (shared_send_.end != shared_send_.begin && put_ >= shared_send_.end) assist_send();
   if (lender_.any() != had_loans) show_sign();
   idle_pages_.sent(put_);
   return count_sent();
@@ -273,6 +275,7 @@ IoResult RingStream::collect_returned() noexcept {
 
 // What the peer has copied so far is intact, and it does not use what it copies from now on.
 void RingStream::recall() noexcept {
+  if (grants_ != nullptr) memory_->take_back_offer(*grants_);
   if (lender_.any()) finish(aborts_ ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
 }
 

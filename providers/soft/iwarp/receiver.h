@@ -134,6 +134,10 @@ class Receiver {
     return held_.empty() ? consumed_ : held_.front().position;
   }
 
+  // The number of the next message that takes a receive. REQUIRES: !waits(), and none is
+  // unfinished.
+  std::uint32_t next_send() const noexcept { return next_msn_[kQueueSend]; }
+
   // FPDUs accepted so far. > 0 means that the peer has received our Reply (MPA start-up; the first
   // FPDU is the RTR message if one was agreed).
   std::uint64_t fpdus() const noexcept { return fpdus_; }

@@ -114,6 +114,8 @@ class Sender {
   Fill fill(TxBatch& batch, std::size_t budget = ~std::size_t{0}) noexcept;
 
   bool busy() const noexcept { return busy_; }
+  // The number that the next Send will have.
+  std::uint32_t next_send() const noexcept { return next_msn_[kQueueSend]; }
   // Payload bytes of the current message not yet built into FPDUs.
   std::uint32_t remaining() const noexcept { return length_ - offset_; }
 

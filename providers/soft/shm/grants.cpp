@@ -167,11 +167,10 @@ bool Users::contain(const Process& process, std::uint32_t thread) const noexcept
 
 // ---- grants -------------------------------------------------------------------------------------
 
-Grants::Grants(GrantSlots& slots, const Process& peer) noexcept : peer_(peer) {
-  for (std::size_t i = 0; i < kGrantSlots; ++i) {
-    grants_[i].owner = this;
-    grants_[i].slot = &slots[i];
-  }
+Grants::Grants(GrantSlots& slots, GrantSlot& receive, const Process& peer) noexcept : peer_(peer) {
+  for (std::size_t i = 0; i < kGrantSlots; ++i) grants_[i].slot = &slots[i];
+  of_receive().slot = &receive;
+  for (Grant& grant : grants_) grant.owner = this;
 }
 
 bool Grants::has(std::uint32_t stag) const noexcept {

@@ -17,7 +17,8 @@
 // access. After the first permitted access to an STag over the ring, and if the peer can reach our
 // memory through the kernel (peer_memory.h), its rights are stored in a slot of the shared pages.
 // From then on the peer finds the slot, marks it as in use, checks it again, and copies. To revoke
-// the rights, the owner empties the slot and then waits until it is not in use. docs/adr/0035.
+// the rights, the owner empties the slot and then waits until it is not in use. docs/adr/0035. The
+// memory of the next receive is granted in the same way, for one message. docs/adr/0080.
 namespace udapl::soft::shm {
 
 struct alignas(64) GrantSlot {
@@ -109,12 +110,15 @@ class Grants {
     std::uint32_t rights = 0;
   };
 
-  Grants(GrantSlots& slots, const Process& peer) noexcept;
+  // `receive`: the slot of of_receive().
+  Grants(GrantSlots& slots, GrantSlot& receive, const Process& peer) noexcept;
 
   [[nodiscard]] bool has(std::uint32_t stag) const noexcept;
   // Returns a place for a grant of this STag: a free one, or one whose grant was withdrawn and must
   // be freed first. Returns null if the peer is accessing the memory of all candidates.
   [[nodiscard]] Grant* place_for(std::uint32_t stag) noexcept;
+  // The grant of the next receive, for a message of the peer; its `stag` is the message's number.
+  [[nodiscard]] Grant& of_receive() noexcept { return grants_.back(); }
   void give(Grant& grant, std::uint32_t stag, std::uint32_t entry, const Range& range) noexcept;
   // No access begins after this.
   static void withdraw(Grant& grant) noexcept;
@@ -135,7 +139,7 @@ class Grants {
 
  private:
   Process peer_;
-  std::array<Grant, kGrantSlots> grants_;
+  std::array<Grant, kGrantSlots + 1> grants_;
   std::size_t given_ = 0;
   std::size_t victim_ = 0;
   Region pages_;

@@ -14,7 +14,7 @@
 // instead of twice, and returns the slot. If the lender does not want to wait any longer, or the
 // borrower cannot reach the bytes, the lender copies them into shared spare memory instead.
 // docs/adr/0036. If the lender may write to the destination itself, it does so with some of the
-// loans, at the same time as the borrower copies others. docs/adr/0076.
+// loans, at the same time as the borrower copies others. docs/adr/0076, docs/adr/0080.
 //
 // Neither side trusts the other: what the peer publishes is read once and checked; an impossible
 // value breaks the stream.
@@ -53,6 +53,7 @@ static_assert(sizeof(LoanControl) == 8 * kLineSize, "the layout of shared pages"
 // The last eight bytes of each loan that the lender has written: the borrower places the end of a
 // segment itself. Written by the lender before kWritten.
 using LoanEnds = std::array<std::atomic<std::uint64_t>, kLoanSlots>;
+inline constexpr std::size_t kLoanEnd = sizeof(std::uint64_t);
 
 // For the lender's copies: a place for each slot. Pages are allocated only when used.
 inline constexpr std::size_t kSpareSize = kLoanSlots * kMaxLent;

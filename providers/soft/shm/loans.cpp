@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <new>
 
 // A lender that has copied a slot publishes that, and then its memory may be overwritten; a
@@ -26,14 +25,18 @@ bool Lender::may_lend_large(std::size_t bytes) noexcept {
   return loans_ != nullptr && lent_ - reclaimed_ < kLoanSlots;
 }
 
-void Lender::lend(std::uint64_t position, std::uint64_t from,
-                  std::span<const std::byte> bytes) noexcept {
+void Lender::lend(std::uint64_t position, std::uint64_t from, std::span<const std::byte> bytes,
+                  bool claimed) noexcept {
   loan(lent_) = {bytes, from, 0};
   LoanSlot& slot = control_.slots[lent_ % kLoanSlots];
   slot.position.store(position, std::memory_order_relaxed);
   slot.address.store(reinterpret_cast<std::uintptr_t>(bytes.data()), std::memory_order_relaxed);
   slot.length.store(static_cast<std::uint32_t>(bytes.size()), std::memory_order_relaxed);
-  slot.copied_to.store(0, std::memory_order_relaxed);
+  slot.copied_to.store(claimed ? kWriting : 0, std::memory_order_relaxed);
+  if (claimed) {
+    if (claimed_ == claimed_end_) claimed_ = lent_;
+    claimed_end_ = lent_ + 1;
+  }
   control_.lent.store(++lent_, std::memory_order_seq_cst);
   looks_ = calls_ = 0;
 }
@@ -93,28 +96,26 @@ void Lender::copy(std::uint32_t number) noexcept {
 
 // ---- loans that the lender writes to their destination itself ----------------------------------
 
-namespace {
-
-bool contains(std::span<const std::byte> memory, std::span<const std::byte> bytes) noexcept {
-  return !std::less<>()(bytes.data(), memory.data()) &&
-         !std::less<>()(memory.data() + memory.size(), bytes.data() + bytes.size());
-}
-
-}  // namespace
-
-// An empty run, behind the last loan of that memory.
-Lender::Run Lender::last_of(std::span<const std::byte> within) const noexcept {
+// The loans that are claimed already; otherwise an empty run, behind the last loan of that part.
+Lender::Run Lender::first_run(const Part& part) noexcept {
+  Run run{claimed_, claimed_end_, {}};
+  claimed_ = claimed_end_;
+  if (lent_ - run.begin > lent_ - ours_) run.begin = ours_;  // the others were copied meanwhile
+  if (lent_ - run.begin > lent_ - run.end) {
+    run.bytes = bytes_of(run);
+    return run;
+  }
   std::uint32_t end = lent_;
-  while (end != ours_ && !contains(within, loan(end - 1).bytes)) --end;
+  while (end != ours_ && loan(end - 1).from >= part.end) --end;
   return {end, end, {}};
 }
 
 // Claims half of the loans before `run` that are not taken, so that the borrower, which takes them
 // from the other end one by one, and this side finish together.
-bool Lender::claim(std::span<const std::byte> within, Run& run) noexcept {
+bool Lender::claim(const Part& part, Run& run) noexcept {
   const std::uint32_t end = run.begin;
   std::uint32_t first = end;
-  while (first != ours_ && contains(within, loan(first - 1).bytes) &&
+  while (first != ours_ && loan(first - 1).from >= part.begin &&
          (first == end || loan(first - 1).bytes.data() + loan(first - 1).bytes.size() ==
                               loan(first).bytes.data()) &&
          state(first - 1).load(std::memory_order_relaxed) == 0)
@@ -126,16 +127,20 @@ bool Lender::claim(std::span<const std::byte> within, Run& run) noexcept {
     --run.begin;
   }
   if (run.begin == end) return false;
-  const std::byte* const from = loan(run.begin).bytes.data();
-  const std::span<const std::byte> last = loan(end - 1).bytes;
-  run.bytes = {from, last.data() + last.size()};
+  run.bytes = bytes_of(run);
   return true;
+}
+
+std::span<const std::byte> Lender::bytes_of(const Run& run) const noexcept {
+  const std::span<const std::byte> last = loan(run.end - 1).bytes;
+  return {loan(run.begin).bytes.data(), last.data() + last.size()};
 }
 
 void Lender::settle(const Run& run, bool written) noexcept {
   for (std::uint32_t i = run.begin; i != run.end; ++i) {
     const std::span<const std::byte> bytes = loan(i).bytes;
     std::uint64_t last = 0;
+    static_assert(sizeof last == kLoanEnd);
     std::memcpy(&last, bytes.data() + bytes.size() - sizeof last, sizeof last);
     ends_[i % kLoanSlots].store(last, std::memory_order_relaxed);
     state(i).exchange(written ? kWritten : 0, std::memory_order_seq_cst);

@@ -37,21 +37,30 @@ class Lender {
   }
   // Lends `bytes`, which belong at `position` of the ring and begin at `from` of the stream. The
   // peer sees the loan with the next bytes that are published in the ring. REQUIRES:
-  // may_lend(bytes.size()).
-  void lend(std::uint64_t position, std::uint64_t from, std::span<const std::byte> bytes) noexcept;
+  // may_lend(bytes.size()). `claimed`: not for the borrower to copy, unless assist() fails, which
+  // must follow; consecutive ones of this kind are contiguous in memory.
+  void lend(std::uint64_t position, std::uint64_t from, std::span<const std::byte> bytes,
+            bool claimed = false) noexcept;
 
-  // Writes loans of bytes `within` this memory to their destination, the last ones first, until the
-  // borrower has taken the others. `write` copies some of these bytes, and returns false if that is
-  // not possible. Returns whether any were written: then the ring's reader has to be notified.
+  // Part of the stream.
+  struct Part {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  // Writes loans of this part to their destination, the last ones first, until the borrower has
+  // taken the others. `write` copies some of their bytes, and returns false if that is not
+  // possible; it may leave out the last eight, which the borrower places. Returns whether any were
+  // written: then the ring's reader has to be notified.
   template <class Write>
-  [[nodiscard]] bool assist(std::span<const std::byte> within, Write write) noexcept {
-    Run run = last_of(within);
+  [[nodiscard]] bool assist(const Part& part, Write write) noexcept {
+    Run run = first_run(part);
     bool any = false;
-    while (claim(within, run)) {
+    while (run.begin != run.end || claim(part, run)) {
       const bool written = write(run.bytes);
       settle(run, written);
       any = true;
       if (!written) break;
+      run.end = run.begin;
     }
     return any;
   }
@@ -98,8 +107,9 @@ class Lender {
   [[nodiscard]] std::atomic<std::uint32_t>& state(std::uint32_t number) const noexcept {
     return control_.slots[number % kLoanSlots].copied_to;
   }
-  [[nodiscard]] Run last_of(std::span<const std::byte> within) const noexcept;
-  [[nodiscard]] bool claim(std::span<const std::byte> within, Run& run) noexcept;
+  [[nodiscard]] Run first_run(const Part& part) noexcept;
+  [[nodiscard]] std::span<const std::byte> bytes_of(const Run& run) const noexcept;
+  [[nodiscard]] bool claim(const Part& part, Run& run) noexcept;
   void settle(const Run& run, bool written) noexcept;
   [[nodiscard]] bool may_lend_large(std::size_t bytes) noexcept;
   [[nodiscard]] bool look() noexcept;
@@ -114,6 +124,9 @@ class Lender {
   std::uint32_t lent_ = 0;
   std::uint32_t ours_ = 0;
   std::uint32_t reclaimed_ = 0;
+  // Those that were lent as claimed, and are not settled.
+  std::uint32_t claimed_ = 0;
+  std::uint32_t claimed_end_ = 0;
   std::uint32_t places_ = 0;   // in use
   std::size_t held_back_ = 0;  // bytes to send through the ring before anything is lent again
   std::size_t next_held_back_ = kMinHeldBack;

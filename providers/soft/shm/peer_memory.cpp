@@ -267,21 +267,24 @@ bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noex
   return false;
 }
 
-GrantSlot* PeerMemory::find(std::uint32_t stag) noexcept {
-  const std::size_t first = grant_places(stag);
-  for (std::size_t i = first; i < first + kGrantPlaces; ++i) {
-    if (granted_[i].stag.load(std::memory_order_acquire) == stag) return &granted_[i];
+GrantSlot* PeerMemory::find(const Access& access) noexcept {
+  if (access.stag == 0) return nullptr;  // as in an empty slot
+  const std::span<GrantSlot> places =
+      access.receive ? std::span(&receive_, 1)
+                     : std::span(granted_).subspan(grant_places(access.stag), kGrantPlaces);
+  for (GrantSlot& slot : places) {
+    if (slot.stag.load(std::memory_order_acquire) == access.stag) return &slot;
   }
   return nullptr;
 }
 
 bool PeerMemory::copy(const Access& access, std::span<const iovec> local) noexcept {
-  GrantSlot* const slot = access.stag != 0 ? find(access.stag) : nullptr;
+  GrantSlot* const slot = find(access);
   return slot != nullptr && copy_some(*slot, access, local);
 }
 
 bool PeerMemory::granted(const Access& access) noexcept {
-  const GrantSlot* const slot = find(access.stag);
+  const GrantSlot* const slot = find(access);
   return slot != nullptr && place_of(*slot, access) != 0;
 }
 

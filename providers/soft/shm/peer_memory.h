@@ -49,11 +49,13 @@ class PeerMemory {
     std::uint64_t to = 0;
     std::uint32_t length = 0;  // > 0
     std::uint32_t right = 0;   // that the grant must have
+    bool receive = false;      // `stag` is the number of a message, `to` counts from its receive
   };
 
   // `bell`: the unix socket that is connected to the peer.
-  PeerMemory(const Greeting& theirs, Greeting& ours, GrantSlots& granted, int bell) noexcept
-      : theirs_(theirs), ours_(ours), granted_(granted), bell_(bell) {}
+  PeerMemory(const Greeting& theirs, Greeting& ours, GrantSlots& granted, GrantSlot& receive,
+             int bell) noexcept
+      : theirs_(theirs), ours_(ours), granted_(granted), receive_(receive), bell_(bell) {}
 
   // Whether direct access is worthwhile. `asleep`: whether the peer sleeps; otherwise it could
   // handle a message at once.
@@ -77,13 +79,14 @@ class PeerMemory {
   void try_once() noexcept;
   void give_up(const char* why, int error) noexcept;
   [[nodiscard]] const Remote& process_for(std::uint64_t address) const noexcept;
-  [[nodiscard]] GrantSlot* find(std::uint32_t stag) noexcept;
+  [[nodiscard]] GrantSlot* find(const Access& access) noexcept;
   [[nodiscard]] bool copy_some(GrantSlot& slot, const Access& access,
                                std::span<const iovec> local) noexcept;
 
   const Greeting& theirs_;
   Greeting& ours_;
   GrantSlots& granted_;
+  GrantSlot& receive_;
   const int bell_;
   State state_ = State::kUntried;
   Remote peer_;      // with its mark

@@ -15,10 +15,10 @@
 namespace udapl::soft::shm {
 
 // The memory of one connection: a page with the ring controls, the greetings, the loan controls and
-// the porches of both sides; four pages with the grants of both sides, and one with the ends of
-// loans; the two rings; and the spare memory for loans that had to be copied. The side that made it
-// writes into the first ring and reads from the second. A connection with little traffic uses the
-// first page only.
+// the porches of both sides; four pages with the grants of both sides, and one with what only large
+// messages need; the two rings; and the spare memory for loans that had to be copied. The side that
+// made it writes into the first ring and reads from the second. A connection with little traffic
+// uses the first page only.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
   // Idle connections give back the pages of their rings, which therefore begin with a page of any
@@ -43,6 +43,7 @@ struct Layout {
   std::array<std::array<std::byte, kPorchSize>, 2> porch;
   alignas(kPage) std::array<GrantSlots, 2> granted;  // by granting side
   std::array<LoanEnds, 2> ends;                      // by writing side
+  std::array<GrantSlot, 2> receives;                 // the next receive of each side
 };
 static_assert(sizeof(Layout) <= Layout::kRingsAt);
 static_assert(offsetof(Layout, granted) == Layout::kPage);
@@ -85,6 +86,10 @@ class Rings {
   }
   [[nodiscard]] GrantSlots& granted_by_them() const noexcept {
     return layout().granted[side(!maker_)];
+  }
+  [[nodiscard]] GrantSlot& our_receive() const noexcept { return layout().receives[side(maker_)]; }
+  [[nodiscard]] GrantSlot& their_receive() const noexcept {
+    return layout().receives[side(!maker_)];
   }
   // Returns the pages that this side writes to the kernel. REQUIRES: the peer has read everything
   // and has returned all loans.

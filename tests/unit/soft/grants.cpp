@@ -36,7 +36,7 @@ struct Peer {
     ::close(ends[1]);
     const shm::Process self = shm::Process::at_end_of(bell.get());
     BOOST_REQUIRE(self.valid());
-    grants = std::make_unique<shm::Grants>(slots, self);
+    grants = std::make_unique<shm::Grants>(slots, layout.receives[0], self);
     shm::greet(layout.greeting[0]);
   }
   // The slot of an STag, or null if there is none.
@@ -281,6 +281,98 @@ BOOST_AUTO_TEST_CASE(more_peers_than_are_examined_at_once) {
   for (const Peer& each : peers) BOOST_TEST(each.grants->empty());
 }
 
+// ---- the next receive ---------------------------------------------------------------------------
+
+struct OfferFixture : Fixture {
+  shm::GrantSlot& slot = peer.layout.receives[0];
+  const MrRef ref = reg();
+
+  void offer(std::uint32_t number, const MrRef& memory_ref) {
+    table.offer({memory.data() + number, 100, memory_ref}, number, kQp, *peer.grants);
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_receive_is_offered_until_the_next_one_is, OfferFixture) {
+  const MrRef other = reg();
+  for (std::uint32_t number = 1; number < 20; ++number) {
+    offer(number, number % 3 == 0 ? other : ref);
+    BOOST_TEST(slot.stag == number);
+    BOOST_TEST(slot.address == reinterpret_cast<std::uintptr_t>(memory.data()) + number);
+    BOOST_TEST(slot.length == 100U);
+    BOOST_TEST(slot.rights == kRemoteWrite);
+  }
+  grant(stag(ref));
+  offer(20, ref);
+  table.revoke(ref);
+  BOOST_TEST(slot.stag == 0U);
+  offer(21, ref);  // no longer registered
+  BOOST_TEST(slot.stag == 0U);
+  offer(0, other);  // as an empty slot
+  BOOST_TEST(slot.stag == 0U);
+  offer(22, other);
+  BOOST_TEST(slot.stag == 22U);
+  table.revoke(other);
+  BOOST_TEST(peer.grants->empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_of_an_offered_receive_that_is_being_written, OfferFixture) {
+  offer(1, ref);
+  slot.user = static_cast<std::uint32_t>(::gettid());
+  auto revoked = std::async(std::launch::async, [&] { table.revoke(ref); });
+  BOOST_TEST((revoked.wait_for(50ms) == std::future_status::timeout));
+  BOOST_TEST(slot.stag == 0U);
+  const MrRef other = reg();
+  offer(2, other);  // the slot is in use
+  BOOST_TEST(slot.stag == 0U);
+  slot.user = 0;
+  BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
+  offer(2, other);
+  BOOST_TEST(slot.stag == 2U);
+  table.revoke(other);
+}
+
+// Before the receive is flushed.
+BOOST_FIXTURE_TEST_CASE(an_offer_is_taken_back, OfferFixture) {
+  table.take_back_offer(*peer.grants);
+  offer(1, ref);
+  slot.user = static_cast<std::uint32_t>(::gettid());
+  std::jthread writer([&] {
+    while (slot.stag != 0) {
+    }
+    memory[0] = std::byte{1};
+    slot.user = 0;
+  });
+  table.take_back_offer(*peer.grants);
+  BOOST_TEST((memory[0] == std::byte{1}));
+  table.revoke(ref);
+}
+
+// A thread that has died does not delay it for long, nor does a peer that pretends to write for
+// ever; but the memory of the latter is not freed.
+BOOST_FIXTURE_TEST_CASE(offers_that_are_not_given_back, OfferFixture) {
+  offer(1, ref);
+  std::thread([&] { slot.user = static_cast<std::uint32_t>(::gettid()); }).join();
+  table.take_back_offer(*peer.grants);
+  slot.user = static_cast<std::uint32_t>(::gettid());
+  table.take_back_offer(*peer.grants);
+  auto revoked = std::async(std::launch::async, [&] { table.revoke(ref); });
+  BOOST_TEST((revoked.wait_for(50ms) == std::future_status::timeout));
+  slot.user = 0;
+  BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
+}
+
+BOOST_FIXTURE_TEST_CASE(offers_end_with_the_connection, OfferFixture) {
+  offer(1, ref);
+  slot.user = static_cast<std::uint32_t>(::gettid());
+  peer.grants->keep(std::move(peer.region));
+  table.end_grants(std::move(peer.grants));
+  auto waited = std::async(std::launch::async, [&] { table.wait_ended(kQp); });
+  BOOST_TEST((waited.wait_for(50ms) == std::future_status::timeout));
+  slot.user = 0;
+  BOOST_TEST((waited.wait_for(kPatience) == std::future_status::ready));
+  table.revoke(ref);
+}
+
 // Threads write continuously while memory is registered, granted and revoked: no byte changes after
 // revoke() has returned.
 BOOST_AUTO_TEST_CASE(nothing_is_written_after_revocation) {
@@ -292,7 +384,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_after_revocation) {
   for (Peer& each : peers) {
     threads.emplace_back([&] {
       shm::PeerMemory reach(each.layout.greeting[0], each.layout.greeting[1], each.slots,
-                            each.bell.get());
+                            each.layout.receives[0], each.bell.get());
       std::vector<std::byte> bytes(kSize, std::byte{0x77});
       const iovec piece{bytes.data(), bytes.size()};
       const shm::PeerMemory::Access any{.write = true, .length = kSize, .right = kRemoteWrite};

@@ -74,8 +74,8 @@ struct RefusedFixture : Fixture {
   static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kRoom = (kLarge / kPage + 1) * kPage;
   // The part of this side and a frame of the peer's, as ring_stream.cpp divides the Write.
-  static constexpr std::size_t kOurs = 402'560;
-  static constexpr std::size_t kFrame = 65'472;
+  static constexpr std::size_t kOurs = 404'864;
+  static constexpr std::size_t kFrame = 64'704;
 
   ~RefusedFixture() { ::munmap(pages, kRoom); }
   void write_refused(std::size_t begin, std::size_t end) {

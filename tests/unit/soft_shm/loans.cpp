@@ -199,15 +199,15 @@ struct WrittenFixture : Fixture {
   std::vector<std::size_t> writes;  // sizes
   bool writable = true;
 
-  WrittenFixture() {
+  explicit WrittenFixture(std::size_t left_to_borrower = kLoans) {
     for (std::size_t i = 0; i < kLoans; ++i) {
       BOOST_REQUIRE(lender.may_lend(kSize));
-      lender.lend(i, i * kSize, std::span(ours).subspan(i * kSize, kSize));
+      lender.lend(i, i * kSize, std::span(ours).subspan(i * kSize, kSize), i >= left_to_borrower);
     }
   }
   template <class Meanwhile>
-  bool assist(std::size_t size, Meanwhile meanwhile) {
-    return lender.assist(std::span(ours).first(size), [&](std::span<const std::byte> bytes) {
+  bool assist(std::size_t loans, Meanwhile meanwhile) {
+    return lender.assist({0, loans * kSize}, [&](std::span<const std::byte> bytes) {
       meanwhile();
       writes.push_back(bytes.size());
       const std::ptrdiff_t from = bytes.data() - ours.data();
@@ -235,19 +235,19 @@ struct WrittenFixture : Fixture {
 BOOST_FIXTURE_TEST_CASE(lender_writes_the_last_ones, WrittenFixture) {
   BOOST_REQUIRE(borrower.is_next(0));
   BOOST_TEST(take(100));  // this one is taken, then
-  BOOST_TEST(assist(kLoans * kSize - 1, [] {}));
+  BOOST_TEST(assist(kLoans - 1, [] {}));
   BOOST_TEST((writes == std::vector{kSize, kSize}));  // half of what is left each time
   BOOST_TEST(take(kSize - 100));
   take_written(1, 8);
   take_written(2, 8);
-  take_plainly(3);  // it ends beyond
+  take_plainly(3);  // it is behind that part
   BOOST_TEST(!lender.collect());
   BOOST_TEST(lender.all_returned());
 }
 
 BOOST_FIXTURE_TEST_CASE(loan_that_is_being_written_is_not_taken, WrittenFixture) {
   bool first = true;
-  BOOST_TEST(assist(kLoans * kSize, [&] {
+  BOOST_TEST(assist(kLoans, [&] {
     if (!std::exchange(first, false)) return;
     take_plainly(0);
     take_plainly(1);
@@ -264,14 +264,14 @@ BOOST_FIXTURE_TEST_CASE(loan_that_is_being_written_is_not_taken, WrittenFixture)
 
 BOOST_FIXTURE_TEST_CASE(loans_that_cannot_be_written_are_taken, WrittenFixture) {
   writable = false;
-  BOOST_TEST(assist(kLoans * kSize, [] {}));
+  BOOST_TEST(assist(kLoans, [] {}));
   BOOST_TEST(writes.size() == 1U);
   for (std::uint64_t i = 0; i < kLoans; ++i) take_plainly(i);
 }
 
 // What is not received in place can be taken as well, and survives that the lender calls it in.
 BOOST_FIXTURE_TEST_CASE(written_loan_is_still_lent, WrittenFixture) {
-  BOOST_TEST(assist(kLoans * kSize, [] {}));
+  BOOST_TEST(assist(kLoans, [] {}));
   BOOST_REQUIRE(borrower.is_next(0));
   BOOST_TEST(borrower.written());
   BOOST_TEST(take(kSize));
@@ -283,11 +283,53 @@ BOOST_FIXTURE_TEST_CASE(written_loan_is_still_lent, WrittenFixture) {
   BOOST_TEST(fetches == 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(other_memory_is_not_written, WrittenFixture) {
-  BOOST_TEST(!lender.assist(std::span(ours).subspan(4 * kSize),
+BOOST_FIXTURE_TEST_CASE(other_parts_are_not_written, WrittenFixture) {
+  BOOST_TEST(!lender.assist({kLoans * kSize, (kLoans + 1) * kSize},
                             [](std::span<const std::byte>) { return true; }));
-  BOOST_TEST(!assist(kSize - 1, [] {}));
+  BOOST_TEST(!assist(0, [] {}));
   for (std::uint64_t i = 0; i < kLoans; ++i) take_plainly(i);
+}
+
+struct ClaimedFixture : WrittenFixture {
+  ClaimedFixture() : WrittenFixture(2) {}
+};
+
+// Loans that the lender claims from the beginning are not taken before it has written them.
+BOOST_FIXTURE_TEST_CASE(claimed_loans_are_written_first, ClaimedFixture) {
+  take_plainly(0);
+  take_plainly(1);
+  BOOST_REQUIRE(borrower.is_next(2));
+  BOOST_TEST(!borrower.ready());
+  BOOST_TEST(!take(kSize));
+  BOOST_TEST(assist(kLoans, [] {}));
+  BOOST_TEST((writes == std::vector{2 * kSize}));
+  take_written(2, 8);
+  take_written(3, 8);
+  BOOST_TEST(!lender.collect());
+  BOOST_TEST(lender.all_returned());
+}
+
+BOOST_FIXTURE_TEST_CASE(claimed_loans_that_cannot_be_written_are_taken, ClaimedFixture) {
+  writable = false;
+  BOOST_TEST(assist(kLoans, [] {}));
+  for (std::uint64_t i = 0; i < kLoans; ++i) take_plainly(i);
+}
+
+// A lender that has to wait before it can write them may call all loans in.
+BOOST_FIXTURE_TEST_CASE(claimed_loans_are_called_in, ClaimedFixture) {
+  lender.call_in();
+  BOOST_TEST(lender.collect());
+  std::ranges::fill(ours, std::byte{0});
+  BOOST_TEST(!assist(kLoans, [] {}));
+  for (std::uint64_t i = 0; i < kLoans; ++i) {
+    BOOST_REQUIRE(borrower.is_next(i));
+    BOOST_TEST(take(kSize));
+  }
+  BOOST_TEST(fetches == 0);
+  lender.reclaim();
+  BOOST_TEST(lender.all_returned());
+  BOOST_TEST(!assist(kLoans, [] {}));
+  BOOST_TEST(writes.empty());
 }
 
 // ---- lies ---------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(another_pid_namespace_is_out_of_reach,
     const pid_t inner = ::fork();
     if (inner == 0) {
       const Fd socket = meeting.connect();
-      PeerMemory peer(ours, theirs, slots, socket.get());
+      PeerMemory peer(ours, theirs, slots, layout.receives[0], socket.get());
       ::_exit(suits(peer) ? 1 : 0);
     }
     int inner_status = 0;
@@ -216,6 +216,37 @@ BOOST_AUTO_TEST_CASE(what_was_not_granted_is_not_touched) {
 
 // A process that calls exec keeps its number, which then stands for the memory of another program.
 // That has no mark at the address of the old one.
+// The receive of one message is not used for another, nor beyond its end.
+BOOST_AUTO_TEST_CASE(an_offered_receive_is_for_one_message) {
+  constexpr std::uint32_t kNumber = 5;
+  GrantSlot& receive = layout.receives[0];
+  receive.length = 1000;
+  receive.address = reinterpret_cast<std::uintptr_t>(memory.data());
+  receive.rights = kWrite;
+  receive.stag = kNumber;
+  start([](PeerMemory& peer) {
+    std::vector<std::byte> bytes(1000, std::byte{0x22});
+    PeerMemory::Access what = access(true, bytes.size());
+    what.receive = true;
+    if (!suits(peer)) return 1;
+    for (const std::uint32_t number : {0U, kNumber - 1, kNumber + 1, kStag}) {
+      what.stag = number;
+      if (peer.granted(what) || copy(peer, what, bytes)) return 2;
+    }
+    what.stag = kNumber;
+    for (const std::uint64_t to : {std::uint64_t{1}, ~std::uint64_t{0}}) {
+      what.to = to;
+      if (peer.granted(what) || copy(peer, what, bytes)) return 3;
+    }
+    what.to = 0;
+    return peer.granted(what) && copy(peer, what, bytes) ? 0 : 4;
+  });
+  BOOST_TEST(status() == 0);
+  BOOST_TEST((memory[999] == std::byte{0x22}));
+  BOOST_TEST((memory[1000] == std::byte{0x11}));
+  BOOST_TEST(receive.user == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(memory_of_another_program_is_not_accessed) {
   for (const bool mapped : {false, true}) {
     const Mark mark(ours);

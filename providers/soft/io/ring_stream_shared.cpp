@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// RingStream: messages of which both sides copy a part.
+#include "providers/soft/io/ring_stream.h"
+
+#include "common/backoff.h"
+#include "providers/soft/iwarp/wire.h"
+#include "providers/soft/mr_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+namespace udapl::soft {
+
+namespace {
+
+// The most payload of a frame that is lent, and the number of them that one Write may have. Frames
+// in the middle of a message end at a cache line.
+constexpr std::size_t kLine = 64;
+constexpr std::uint32_t kFrame =
+    (iwarp::kMaxSentUlpdu - iwarp::kUntaggedHeaderSize) / kLine * kLine;
+constexpr std::uint32_t kMaxFrames = 14;
+// What is sent last, through the ring.
+constexpr std::uint32_t kLastPart = 1024;
+// What is copied first, to learn whether the kernel can reach the memory.
+constexpr std::uint32_t kFirstPart = 4096;
+// The peer needs less for the piece that it has begun, and the end of the message.
+constexpr auto kSettles = std::chrono::microseconds(30);
+
+// The peer needs longer for its part, because of the frames.
+constexpr std::uint32_t frames_of(std::uint32_t length) noexcept {
+  constexpr std::uint32_t kPercent = 43;
+  return std::min(length / 100 * kPercent / kFrame, kMaxFrames);
+}
+
+// The first frame is for the peer, which begins later. The others have about the same size, so that
+// the last one is lent, too.
+RingStream::SharedFrames frames_of_send(std::size_t length) noexcept {
+  const std::size_t first = std::min<std::size_t>(length * 2 / 5, kFrame) / kLine * kLine;
+  const std::size_t rest = length - first;
+  const std::size_t frames = (rest + kFrame - 1) / kFrame;
+  return {first, (rest / frames + kLine - 1) / kLine * kLine};
+}
+
+}  // namespace
+
+// ---- RDMA Writes --------------------------------------------------------------------------------
+
+// Whether both sides copy parts of the Write: if the peer polls, and a grant permits the access.
+bool RingStream::shares(const shm::PeerMemory::Access& access,
+                        std::span<const iwarp::IoSpan> local) noexcept {
+  lender_.passed(access.length);  // it may be held back since some messages were too slow
+  if (local.size() != 1 || !may_lend() || !lender_.worthwhile() || lender_.any() ||
+      !peer_memory_.granted(access) || !habit_of_sharing_.tries())
+    return false;
+  shared_ = access;
+  shared_from_ = static_cast<const std::byte*>(local.front().data);
+  if (!write_shared({shared_from_, kFirstPart})) return false;
+  const std::uint32_t frames = frames_of(access.length);
+  share_ = {access.length - frames * kFrame - kLastPart, frames};
+  return true;
+}
+
+bool RingStream::write_shared(std::span<const std::byte> bytes) noexcept {
+  shm::PeerMemory::Access part = shared_;
+  part.to += static_cast<std::uint64_t>(bytes.data() - shared_from_);
+  part.length = static_cast<std::uint32_t>(bytes.size());
+  const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  return peer_memory_.copy(part, {&piece, 1});
+}
+
+// If the peer has withdrawn the grant, it refuses the rest of the message.
+bool RingStream::assist() noexcept {
+  const Share share = std::exchange(share_, {});
+  if (!write_shared({shared_from_ + kFirstPart, share.first - kFirstPart}))
+    return !peer_memory_.granted(shared_);
+  static_cast<void>(write_loans({0, put_}));
+  return true;
+}
+
+// Writes what the peer has not taken, except for the end of a message, which becomes visible last.
+// Returns false if the kernel refused some of it.
+bool RingStream::write_loans(const shm::Lender::Part& part) noexcept {
+  const std::byte* const end = shared_from_ + shared_.length;
+  bool written = true;
+  const auto write = [&](std::span<const std::byte> bytes) {
+    if (bytes.data() + bytes.size() == end) bytes = bytes.first(bytes.size() - shm::kLoanEnd);
+    return written = write_shared(bytes);
+  };
+  if (lender_.any() && lender_.assist(part, write) && writer_.publish()) bell_.ring();
+  return written;
+}
+
+// If the Write is placed now, the next one may be shared, too, or copied directly.
+void RingStream::settle() noexcept {
+  const auto until = std::chrono::steady_clock::now() + kSettles;
+  bool placed = peer_placed() == put_;
+  while (!placed && std::chrono::steady_clock::now() < until) {
+    cpu_pause();
+    placed = peer_placed() == put_;
+  }
+  habit_of_sharing_.ended(placed);
+}
+
+// ---- Sends --------------------------------------------------------------------------------------
+
+// The peer must have placed everything that was sent before, as the receive that it offers is for
+// the next message.
+RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
+                                                const iwarp::IoSpan& payload) noexcept {
+  const shm::PeerMemory::Access access{.write = true,
+                                       .stag = number,
+                                       .length = static_cast<std::uint32_t>(payload.size),
+                                       .right = kRemoteWrite,
+                                       .receive = true};
+  const bool answered = std::exchange(read_before_send_, reader_.position()) != reader_.position();
+  if (!answered && access.length < kMinSharedInSeries) return {};
+  if (!direct_ || !shares_sends_ || !may_lend() || !peer_memory_.suits(access, false) ||
+      !lender_.worthwhile() || lender_.any() || writer_.delivered() != put_ ||
+      !peer_memory_.granted(access))
+    return {};
+  lender_.reclaim();
+  shared_ = access;
+  shared_from_ = static_cast<const std::byte*>(payload.data);
+  shared_send_ = {put_, put_};
+  const SharedFrames frames = frames_of_send(access.length);
+  shared_frame_ = frames.others;
+  return frames;
+}
+
+// Half of the loans are for the peer, at least the first.
+void RingStream::share_until(std::uint64_t end) noexcept {
+  shared_send_.end = end;
+  left_to_peer_ =
+      std::max<std::uint32_t>(1, static_cast<std::uint32_t>((end - put_) / shared_frame_ / 2));
+}
+
+// Whether the loan that begins there is not left to the peer.
+bool RingStream::claims(std::uint64_t from) noexcept {
+  if (from >= shared_send_.end) return false;
+  if (left_to_peer_ == 0) return true;
+  --left_to_peer_;
+  return false;
+}
+
+// Called when all of it has been handed over.
+void RingStream::assist_send() noexcept {
+  const shm::Lender::Part part = std::exchange(shared_send_, {put_, put_});
+  if (!write_loans(part) && peer_memory_.granted(shared_)) shares_sends_ = false;
+  if (lender_.any()) lender_.reclaim();
+}
+
+}  // namespace udapl::soft

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+//
+// Large Sends that are shared: a peer on the same host has offered its next receive, so that this
+// side places a part of the message there itself (docs/adr/0080).
+#include "tests/unit/soft/driven.h"
+#include "tests/unit/soft/standstill.h"
+#include "tests/unit/soft/support.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace udapl::soft::test {
+namespace {
+
+constexpr std::size_t kLarge = 600'000;
+constexpr std::size_t kPart = 8'000;  // of the first and of the last frame
+constexpr std::size_t kLast = 8;      // placed by the receiving side
+
+struct Fixture : Pair {
+  explicit Fixture(const Side::Options& b_options = {}) : Pair({}, b_options) {}
+
+  std::vector<std::byte> near = pattern(kLarge, 3);
+  std::vector<std::byte> far = std::vector<std::byte>(kLarge);
+  std::unique_ptr<Mr> near_mr = a.reg(near);
+  std::unique_ptr<Mr> far_mr = b.reg(far);
+  // Whether a has placed what it sent to a peer that stood, which depends on timing.
+  bool shared = false;
+
+  void receive(WorkId id, std::size_t length = kLarge) {
+    const auto segment = local(*far_mr, far.data(), length);
+    REQUIRE_OK(b.srq != nullptr ? b.srq->post_recv(id, &segment, 1)
+                                : b.qp->post_recv(id, &segment, 1, kSignalled));
+  }
+  void send(WorkId id, std::size_t length = kLarge) {
+    const auto segment = local(*near_mr, near.data(), length);
+    REQUIRE_OK(a.qp->post_send(id, &segment, 1, kSignalled));
+  }
+  // One message of each side.
+  void pass(WorkId id, std::size_t length = kLarge) {
+    std::ranges::fill(far, std::byte{0});
+    receive(id, length);
+    send(id, length);
+    const Completion c = next(*b.recv_cq);
+    BOOST_TEST(c.id == id);
+    BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+    BOOST_TEST(c.length == length);
+    BOOST_TEST((next(*a.request_cq).status == DAT_DTO_SUCCESS));
+    BOOST_TEST(std::memcmp(near.data(), far.data(), length) == 0);
+  }
+  // Exchanges messages until b borrows and offers its receives, and a has reached it.
+  void acquaint() {
+    for (WorkId id = 1; id < 4; ++id) pass(id);
+    for (int i = 0; i < 10'000; ++i) {
+      a.reactor->progress();
+      b.reactor->progress();
+    }
+    for (WorkId id = 1; id < 40; ++id) pass(id);
+    std::ranges::fill(far, std::byte{0});
+  }
+  // Posts a Send of `length` bytes, and calls `then`, while no thread drives b, whose rings are
+  // awake.
+  template <class Then>
+  void send_to_standing_b(Then then, std::size_t length = kLarge) {
+    const Driven b_is_driven(b, a);
+    const Standstill b_stands(*b.reactor);
+    for (int i = 0; i < 10'000; ++i) a.reactor->progress();
+    send(5, length);
+    const std::size_t end = length - kLast;
+    shared = std::memcmp(near.data(), far.data(), kPart) == 0 &&
+             std::memcmp(&near[end - kPart], &far[end - kPart], kPart) == 0;
+    if (shared) BOOST_TEST((far[length - 1] == std::byte{0}));
+    then();
+  }
+  void expect(DAT_DTO_COMPLETION_STATUS received) {
+    BOOST_TEST(next(*b.recv_cq).status == received);
+  }
+  // For an end of the connection, before which the message may have arrived if it was not shared.
+  void expect_if_shared(DAT_DTO_COMPLETION_STATUS received) {
+    const DAT_DTO_COMPLETION_STATUS status = next(*b.recv_cq).status;
+    BOOST_TEST((status == received || (!shared && status == DAT_DTO_SUCCESS)));
+  }
+  void answer() {
+    std::vector<std::byte> out(8);
+    std::vector<std::byte> in(8);
+    const auto out_mr = b.reg(out);
+    const auto in_mr = a.reg(in);
+    const auto into = local(*in_mr, in);
+    const auto from = local(*out_mr, out);
+    REQUIRE_OK(a.qp->post_recv(9, &into, 1, kSignalled));
+    REQUIRE_OK(b.qp->post_send(9, &from, 1, kSignalled));
+    BOOST_TEST(next(*a.recv_cq).id == 9U);
+    BOOST_TEST(next(*b.request_cq).id == 9U);
+  }
+};
+
+struct SrqFixture : Fixture {
+  SrqFixture() : Fixture({.srq = true}) {}
+};
+
+// Repeats `body`, with a new pair each time, until a Send was shared, some times at most. Returns
+// whether one was.
+template <class Body>
+bool until_shared(Body body) {
+  bool any = false;
+  for (int i = 0; i < 20 && !any; ++i) {
+    Fixture pair;
+    pair.acquaint();
+    pair.near.back() = std::byte{1};
+    body(pair);
+    any = pair.shared;
+  }
+  return any;
+}
+
+BOOST_AUTO_TEST_SUITE(shared_sends)
+
+BOOST_AUTO_TEST_CASE(what_the_peer_does_not_place_is_written) {
+  static_cast<void>(until_shared([](Fixture& pair) {
+    pair.receive(5);
+    pair.send_to_standing_b([] {});
+    pair.expect(DAT_DTO_SUCCESS);
+    BOOST_TEST((pair.next(*pair.a.request_cq).status == DAT_DTO_SUCCESS));
+    BOOST_TEST((pair.near == pair.far));
+  }));
+}
+
+// The smallest ones that are shared, which must have been answered.
+BOOST_AUTO_TEST_CASE(two_frames) {
+  static_cast<void>(until_shared([](Fixture& pair) {
+    pair.pass(4, kMinSharedSend);
+    pair.answer();
+    pair.near[kMinSharedSend - 1] = std::byte{2};
+    std::ranges::fill(pair.far, std::byte{0});
+    pair.receive(5);
+    pair.send_to_standing_b([] {}, kMinSharedSend);
+    pair.expect(DAT_DTO_SUCCESS);
+    BOOST_TEST(std::memcmp(pair.near.data(), pair.far.data(), kMinSharedSend) == 0);
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_the_peer_frees_meanwhile) {
+  static_cast<void>(until_shared([](Fixture& pair) {
+    pair.receive(5);
+    pair.send_to_standing_b([&] { pair.far_mr.reset(); });
+    pair.expect_if_shared(DAT_DTO_ERR_LOCAL_PROTECTION);
+    BOOST_TEST(
+        pair.wait([&] { return !pair.shared || (pair.a.sink.ended() && pair.b.sink.ended()); }));
+  }));
+}
+
+// What has been written may still be received, but only as a whole.
+BOOST_AUTO_TEST_CASE(an_abrupt_end_meanwhile) {
+  static_cast<void>(until_shared([](Fixture& pair) {
+    pair.receive(5);
+    pair.send_to_standing_b([&] { pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt); });
+    const DAT_DTO_COMPLETION_STATUS sent = pair.next(*pair.a.request_cq).status;
+    BOOST_TEST((!pair.shared || sent == DAT_DTO_ERR_FLUSHED));
+    const DAT_DTO_COMPLETION_STATUS received = pair.next(*pair.b.recv_cq).status;
+    BOOST_TEST((received == DAT_DTO_SUCCESS || received == DAT_DTO_ERR_FLUSHED));
+    if (received == DAT_DTO_SUCCESS) BOOST_TEST((pair.near == pair.far));
+    BOOST_TEST(pair.wait([&] { return pair.b.sink.ended(); }));
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(an_end_by_the_receiver_meanwhile) {
+  static_cast<void>(until_shared([](Fixture& pair) {
+    pair.receive(5);
+    pair.send_to_standing_b([&] { pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt); });
+    pair.expect_if_shared(DAT_DTO_ERR_FLUSHED);
+    BOOST_TEST(pair.wait([&] { return pair.a.sink.ended(); }));
+  }));
+}
+
+// The receive of a connection that has ended is offered to nobody; those of the next one are.
+BOOST_FIXTURE_TEST_CASE(a_new_connection_of_the_same_endpoints, Fixture) {
+  acquaint();
+  receive(5);
+  a.qp->disconnect(transport::DisconnectMode::kAbrupt);
+  expect(DAT_DTO_ERR_FLUSHED);
+  BOOST_TEST(wait([&] { return b.sink.ended(); }));
+  BOOST_REQUIRE(a.qp->reset().ok());
+  BOOST_REQUIRE(b.qp->reset().ok());
+  connect();
+  acquaint();
+}
+
+// Their memory is not written beyond the receive either.
+BOOST_FIXTURE_TEST_CASE(receives_that_are_too_short, Fixture) {
+  acquaint();
+  receive(5, kLarge - 1);
+  send_to_standing_b([] {});
+  expect(DAT_DTO_ERR_LOCAL_LENGTH);
+  BOOST_TEST((far.back() == std::byte{0}));
+  BOOST_TEST(wait([&] { return a.sink.ended() && b.sink.ended(); }));
+}
+
+// Receives of several segments, of an SRQ, or that come late are not offered.
+BOOST_FIXTURE_TEST_CASE(receives_in_pieces, Fixture) {
+  acquaint();
+  for (WorkId id = 1; id < 5; ++id) {
+    std::ranges::fill(far, std::byte{0});
+    const std::array pieces{local(*far_mr, far.data(), 300'000),
+                            local(*far_mr, far.data() + 300'000, kLarge - 300'000)};
+    REQUIRE_OK(b.qp->post_recv(id, pieces.data(), 2, kSignalled));
+    send_to_standing_b([] {});
+    BOOST_TEST(!shared);
+    expect(DAT_DTO_SUCCESS);
+    BOOST_TEST((next(*a.request_cq).status == DAT_DTO_SUCCESS));
+    BOOST_TEST((near == far));
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(receives_of_an_srq, SrqFixture) {
+  acquaint();
+  receive(5);
+  send_to_standing_b([] {});
+  BOOST_TEST(!shared);
+  expect(DAT_DTO_SUCCESS);
+  BOOST_TEST((near == far));
+}
+
+BOOST_FIXTURE_TEST_CASE(receives_that_come_late, Fixture) {
+  acquaint();
+  send_to_standing_b([] {});
+  BOOST_TEST(!shared);
+  receive(5);
+  expect(DAT_DTO_SUCCESS);
+  BOOST_TEST((near == far));
+}
+
+// An offer is for one message: what follows goes into receives of its own.
+BOOST_FIXTURE_TEST_CASE(order_with_what_follows, Fixture) {
+  acquaint();
+  std::vector<std::byte> second(kLarge);
+  const auto second_mr = b.reg(second);
+  receive(5);
+  const auto segment = local(*second_mr, second);
+  REQUIRE_OK(b.qp->post_recv(6, &segment, 1, kSignalled));
+  send_to_standing_b([&] { send(6); });
+  for (const WorkId id : {5, 6}) {
+    BOOST_TEST(next(*b.recv_cq).id == id);
+    BOOST_TEST(next(*a.request_cq).id == id);
+  }
+  BOOST_TEST((near == far));
+  BOOST_TEST((near == second));
+}
+
+BOOST_FIXTURE_TEST_CASE(both_sides_place_it, Fixture) {
+  acquaint();
+  for (unsigned round = 0; round < 40; ++round) {
+    const std::size_t length = round % 2 == 0 ? kLarge : kMinSharedInSeries + 4 * round + 1;
+    std::ranges::copy(pattern(kLarge, round), near.begin());
+    std::ranges::fill(far, std::byte{0});
+    receive(5);
+    {
+      const Driven b_is_driven(b, a);
+      send(5, length);
+      Completion c{};
+      BOOST_REQUIRE(eventually([&] { return a.request_cq->poll(&c, 1) == 1; }, {&a}));
+      BOOST_TEST(c.status == DAT_DTO_SUCCESS);
+    }
+    BOOST_TEST(next(*b.recv_cq).length == length);
+    BOOST_TEST(std::memcmp(near.data(), far.data(), length) == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(messages_larger_than_what_is_shared_at_once) {
+  constexpr std::size_t kHuge = 5'000'001;
+  Pair pair;
+  const std::vector<std::byte> near = pattern(kHuge, 5);
+  std::vector<std::byte> far(kHuge);
+  const auto near_mr = pair.a.reg(near);
+  const auto far_mr = pair.b.reg(far);
+  const auto from = local(*near_mr, near);
+  const auto into = local(*far_mr, far);
+  for (int round = 0; round < 30; ++round) {
+    std::ranges::fill(far, std::byte{0});
+    REQUIRE_OK(pair.b.qp->post_recv(1, &into, 1, kSignalled));
+    REQUIRE_OK(pair.a.qp->post_send(2, &from, 1, kSignalled));
+    BOOST_TEST((pair.next(*pair.b.recv_cq).status == DAT_DTO_SUCCESS));
+    BOOST_TEST((pair.next(*pair.a.request_cq).status == DAT_DTO_SUCCESS));
+    BOOST_TEST((near == far));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
+}  // namespace udapl::soft::test
