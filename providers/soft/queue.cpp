@@ -158,13 +158,14 @@ bool Queue::send_now() noexcept {
 bool Queue::send_short() noexcept {
   Link& link = *shared_.link;
   if (controls_ != 0 || current_ != Current::kNone || blocked_ || !link.all_sent()) return false;
+  const bool answers = responder_.owes() && build_confirmations();
+  if (responder_.owes()) [[unlikely]]
+    return false;
   bool any = false;
-  if (responder_.owes()) [[unlikely]] {
-    any = build_confirmations();
-    if (responder_.owes()) return false;
-  }
   while (requests_.startable() && requests_.send_short(out_.pins)) any = true;
   unpin();
+  if (answers && !any && requests_.startable()) return false;  // they leave with this longer one
+  any |= answers;
   if (any && requests_.placement_due() && requests_.unbuilt() == 0) ask_for_placement();
   if (any) {
     const Link::Flushed flushed = link.flush_short();
