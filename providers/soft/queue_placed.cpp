@@ -67,7 +67,11 @@ void Queue::answer_alone() noexcept {
 
 // The turn in which the input came is counted when it ends.
 void Queue::note_post() noexcept {
-  if (std::exchange(answers_put_off_, false)) posts_follow_ = true;
+  if (std::exchange(answers_put_off_, false)) {
+    posts_follow_ = true;
+    // Left pending, it would keep the service thread from parking.
+    if (std::exchange(late_call_pending_, false)) late_answers_.stop();
+  }
   if (std::exchange(answered_alone_, false) && reactor_.turns() - answered_at_ <= 1)
     posts_follow_ = true;
 }
