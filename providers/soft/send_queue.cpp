@@ -367,7 +367,7 @@ bool SendQueue::execute_binds(Outgoing& out) noexcept {
     }
     has_bound_ = true;
     request.end = shared_.link->built();
-    ++built_;
+    count_built(request);
     sent(request.end);
   }
   return !shared_.fault.raised;

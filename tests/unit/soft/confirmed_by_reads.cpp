@@ -189,6 +189,21 @@ BOOST_AUTO_TEST_CASE(a_send_behind_it_asks) {
   expect(2);
 }
 
+BOOST_AUTO_TEST_CASE(a_bind_behind_it_asks) {
+  auto index = side.memory.create_window(side.pd.id(), transport::WindowScope::kPd);
+  BOOST_REQUIRE(index.ok());
+  Window window(side.memory, *index);
+  DAT_RMR_CONTEXT context = 0;
+  const transport::BindRequest bind{&window, mr.get(), local(*mr, bytes),
+                                    DAT_MEM_PRIV_REMOTE_READ_FLAG, DAT_VA_TYPE_VA};
+  REQUIRE_OK(write(1, 0));
+  REQUIRE_OK(side.qp->post_bind(2, bind, kSignalled, &context));
+  BOOST_TEST(arrived() == kWrite + kRead);
+  expect_none();
+  answer();
+  expect(2);
+}
+
 BOOST_FIXTURE_TEST_CASE(the_answer_to_a_read_of_the_consumer_is_as_good, OneRead) {
   REQUIRE_OK(write(1, 0));
   REQUIRE_OK(read(2));
