@@ -244,6 +244,11 @@ void IwarpLink::offer_receive(MrTable& memory, const Segment& receive, std::uint
   if (grants != nullptr) memory.offer(receive, receiver_.next_send(), qp, *grants);
 }
 
+void IwarpLink::end_offers(MrTable& memory) noexcept {
+  shm::Grants* const grants = direct_access_ != nullptr ? direct_access_->grants(memory) : nullptr;
+  if (grants != nullptr) memory.end_offers(*grants);
+}
+
 void IwarpLink::note_incoming() noexcept {
   note_state();
   stream_->placed(receiver_.placed());

@@ -212,6 +212,8 @@ class Link {
   // The next message takes this receive, of one segment: the peer may be allowed to place its
   // payload there. REQUIRES: no message is unfinished.
   virtual void offer_receive(MrTable&, const Segment&, std::uint64_t /*qp*/) noexcept {}
+  // The message for which the last receive was offered has arrived, and no other is offered.
+  virtual void end_offers(MrTable&) noexcept {}
 
   // Delivers nothing from now on, for a local reason.
   virtual void fail(const iwarp::Terminate& reason) noexcept = 0;

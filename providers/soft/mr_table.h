@@ -235,7 +235,9 @@ class MrTable {
   // `number` of the peer. Does nothing if the memory is no longer registered.
   void offer(const Segment& receive, std::uint32_t number, ScopeId qp, shm::Grants& grants) noexcept
       UDAPL_EXCLUDES(lock_);
-  // Withdraws that grant. If the peer is using the memory, waits for it, but not for long.
+  // Withdraws that grant when its message has arrived.
+  void end_offers(shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
+  // Withdraws it before that. If the peer is using the memory, waits for it, but not for long.
   void take_back_offer(shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
   // Called when the connection has ended: withdraws all its grants. Waits for the peer for a short
   // time; if the peer still uses some of the memory then, revocation of that memory waits for it,
@@ -286,6 +288,7 @@ class MrTable {
   void wait_unused(Entry& entry) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] static bool reached(const Entry& entry) noexcept;
   void forget_grant(shm::Grants::Grant& grant) noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] bool forget_offer(shm::Grants::Grant& grant) noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool forget_unused(Entry& entry, const shm::Users& gone,
                                    std::unique_ptr<shm::Grants>& over) noexcept
       UDAPL_REQUIRES(lock_);

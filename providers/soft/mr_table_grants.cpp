@@ -127,16 +127,11 @@ void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
   entry.grants.store(place, std::memory_order_release);
 }
 
-// Only a peer that lies is still using the grant of a receive that is complete.
 void MrTable::offer(const Segment& receive, std::uint32_t number, ScopeId qp,
                     shm::Grants& grants) noexcept {
   const ScopedLock lock(lock_);
   shm::Grants::Grant& grant = grants.of_receive();
-  if (grant.stag.load(std::memory_order_relaxed) != 0) {
-    shm::Grants::withdraw(grant);
-    if (shm::Grants::in_use(grant, {})) return;
-    forget_grant(grant);
-  }
+  if (!forget_offer(grant)) return;
   Entry& entry = at(receive.ref.index);
   if (number == 0 || entry.current.load(std::memory_order_relaxed) != receive.ref.generation)
     return;
@@ -145,6 +140,20 @@ void MrTable::offer(const Segment& receive, std::uint32_t number, ScopeId qp,
               {0, receive.length, reinterpret_cast<std::uintptr_t>(receive.address), kRemoteWrite});
   grant.next = entry.grants.load(std::memory_order_relaxed);
   entry.grants.store(&grant, std::memory_order_release);
+}
+
+void MrTable::end_offers(shm::Grants& grants) noexcept {
+  const ScopedLock lock(lock_);
+  static_cast<void>(forget_offer(grants.of_receive()));
+}
+
+// Only a peer that lies is still using the grant of a receive that is complete: returns false then.
+bool MrTable::forget_offer(shm::Grants::Grant& grant) noexcept {
+  if (grant.stag.load(std::memory_order_relaxed) == 0) return true;
+  shm::Grants::withdraw(grant);
+  if (shm::Grants::in_use(grant, {})) return false;
+  forget_grant(grant);
+  return true;
 }
 
 void MrTable::take_back_offer(shm::Grants& grants) noexcept {

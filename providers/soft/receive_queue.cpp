@@ -46,7 +46,7 @@ void ReceiveQueue::change(const transport::QpInit& init, WorkRing<Receive> recei
 void ReceiveQueue::clear() noexcept {
   receiving_ = false;
   buffer_status_ = DAT_DTO_SUCCESS;
-  offers_ = 0;
+  offers_until_ = 0;
   offered_ = built_at_offer_ = 0;
 }
 
@@ -81,14 +81,18 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
 
 void ReceiveQueue::offer_head() noexcept {
   Link* const link = shared_.link;
-  if (link == nullptr || receiving_ || receives_.empty() || offered_ == messages_ + 1 ||
-      (!offers_in_series_ && built_at_offer_ == link->built()))
+  if (link == nullptr || receiving_ || offered_ == messages_ + 1) return;
+  if (messages_ > offers_until_) {
+    // The numbers of messages recur: an offer must not remain until then.
+    if (offered_ != 0) link->end_offers(shared_.memory);
+    offered_ = offers_until_ = 0;
     return;
+  }
+  if (receives_.empty() || (!offers_in_series_ && built_at_offer_ == link->built())) return;
   const Receive& receive = receives_.at(receives_.head());
   const Segment& segment = *receives_.segments(receives_.head());
   if (receive.segment_count != 1 || segment.length < kMinSharedSend || receive.pd != shared_.pd)
     return;
-  --offers_;
   offered_ = messages_ + 1;
   built_at_offer_ = link->built();
   link->offer_receive(shared_.memory, segment, shared_.id);
@@ -210,7 +214,7 @@ void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {
   completion.length = done.length;
   completion.rmr_context = done.invalidated ? done.invalidated_stag : 0;
   if (done.length >= kMinSharedSend) {
-    offers_ = kOffers;
+    offers_until_ = messages_ + kOffers;
     offers_in_series_ = done.length >= kMinSharedInSeries;
   }
   complete(buffer_, completion, done.solicited);

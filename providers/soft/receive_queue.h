@@ -73,7 +73,7 @@ class ReceiveQueue {
   // Lets the peer place its next message itself, if it sends large ones (Link::offer_receive). Must
   // be called outside the functions above.
   void offer_next() noexcept UDAPL_REQUIRES(qp_locked) {
-    if (offers_ != 0) [[unlikely]]
+    if (offers_until_ != 0) [[unlikely]]
       offer_head();
   }
 
@@ -103,7 +103,7 @@ class ReceiveQueue {
   [[nodiscard]] int held() const noexcept UDAPL_REQUIRES(qp_locked);
 
  private:
-  static constexpr std::uint8_t kOffers = 16;
+  static constexpr std::uint64_t kOffers = 16;
 
   [[nodiscard]] bool is_resolved(std::span<const DAT_LMR_TRIPLET> list, Receive& receive) noexcept
       UDAPL_REQUIRES(qp_locked);
@@ -134,8 +134,9 @@ class ReceiveQueue {
   Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);
   KeptPin kept_ UDAPL_GUARDED_BY(qp_locked);                // of the receives
   std::uint64_t messages_ UDAPL_GUARDED_BY(qp_locked) = 0;  // received so far
-  // After a message that could have been shared, that many receives may be offered.
-  std::uint8_t offers_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  // After a message that could have been shared, the receives of the next kOffers are offered:
+  // while messages_ is not larger. 0: none, and no offer remains.
+  std::uint64_t offers_until_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool offers_in_series_ UDAPL_GUARDED_BY(qp_locked) = false;     // ... even if nothing is sent
   std::uint64_t offered_ UDAPL_GUARDED_BY(qp_locked) = 0;         // messages_ + 1 at the last offer
   std::uint64_t built_at_offer_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Link::built() then

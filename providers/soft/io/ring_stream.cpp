@@ -45,7 +45,7 @@ RingStream::~RingStream() {
   if (!rings_.valid()) return;
   if (handler_ != nullptr) reactor_.unwatch(rings_.bell(), *handler_);
   if (aborts_) finish(shm::RingEnd::kReset);
-  recall();
+  end_loans();
   // Like a socket that is closed before everything was read.
   if (!finished_) finish(has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
   ::shutdown(rings_.bell(), SHUT_RDWR);  // a new child may still hold it open

@@ -127,6 +127,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
 
   void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
   void end_grants() noexcept;
+  void end_loans() noexcept;
   [[nodiscard]] std::size_t append(std::span<const std::byte> piece, std::size_t& hidden) noexcept;
   [[nodiscard]] bool may_lend() const noexcept;
   [[nodiscard]] IoResult count_sent() noexcept;

@@ -276,6 +276,10 @@ IoResult RingStream::collect_returned() noexcept {
 // What the peer has copied so far is intact, and it does not use what it copies from now on.
 void RingStream::recall() noexcept {
   if (grants_ != nullptr) memory_->take_back_offer(*grants_);
+  end_loans();
+}
+
+void RingStream::end_loans() noexcept {
   if (lender_.any()) finish(aborts_ ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
 }
 

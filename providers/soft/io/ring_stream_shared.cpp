@@ -89,7 +89,7 @@ bool RingStream::write_loans(const shm::Lender::Part& part) noexcept {
     if (bytes.data() + bytes.size() == end) bytes = bytes.first(bytes.size() - shm::kLoanEnd);
     return written = write_shared(bytes);
   };
-  if (lender_.any() && lender_.assist(part, write) && writer_.publish()) bell_.ring();
+  if (lender_.assist(part, write) && writer_.publish()) bell_.ring();
   return written;
 }
 

@@ -331,6 +331,22 @@ BOOST_FIXTURE_TEST_CASE(memory_of_an_offered_receive_that_is_being_written, Offe
   table.revoke(other);
 }
 
+// When its message has arrived, and for good.
+BOOST_FIXTURE_TEST_CASE(an_offer_ends, OfferFixture) {
+  table.end_offers(*peer.grants);
+  offer(1, ref);
+  slot.user = static_cast<std::uint32_t>(::gettid());
+  table.end_offers(*peer.grants);  // a peer that lies is not waited for
+  BOOST_TEST(slot.stag == 0U);
+  BOOST_TEST(!peer.grants->empty());
+  slot.user = 0;
+  table.end_offers(*peer.grants);
+  BOOST_TEST(peer.grants->empty());
+  offer(2, ref);
+  BOOST_TEST(slot.stag == 2U);
+  table.revoke(ref);
+}
+
 // Before the receive is flushed.
 BOOST_FIXTURE_TEST_CASE(an_offer_is_taken_back, OfferFixture) {
   table.take_back_offer(*peer.grants);

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -55,6 +56,8 @@ class MemoryLink final : public Link {
   MemoryLink(Reactor& reactor, std::shared_ptr<Wire> wire, int side, bool refers = false)
       : reactor_(reactor), wire_(std::move(wire)), side_(side), may_refer_(refers) {}
   ~MemoryLink() override { close(Close::kReset); }
+
+  static inline std::atomic<bool> offers{false};  // whether a receive is offered on some link
 
   Status watch(Handler& handler) noexcept override;
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override { return {}; }
@@ -105,6 +108,8 @@ class MemoryLink final : public Link {
   bool release(iwarp::Inbound& inbound) noexcept override;
   void refuse_held() noexcept override;
   void drop_held() noexcept override;
+  void offer_receive(MrTable&, const Segment&, std::uint64_t) noexcept override { offers = true; }
+  void end_offers(MrTable&) noexcept override { offers = false; }
   void fail(const iwarp::Terminate& reason) noexcept override;
   [[nodiscard]] const iwarp::Terminate& failure() const noexcept override { return failure_; }
 
