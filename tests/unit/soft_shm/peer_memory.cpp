@@ -214,8 +214,6 @@ BOOST_AUTO_TEST_CASE(what_was_not_granted_is_not_touched) {
   for (const GrantSlot& slot : slots) BOOST_TEST(slot.user == 0U);
 }
 
-// A process that calls exec keeps its number, which then stands for the memory of another program.
-// That has no mark at the address of the old one.
 // The receive of one message is not used for another, nor beyond its end.
 BOOST_AUTO_TEST_CASE(an_offered_receive_is_for_one_message) {
   constexpr std::uint32_t kNumber = 5;
@@ -247,6 +245,8 @@ BOOST_AUTO_TEST_CASE(an_offered_receive_is_for_one_message) {
   BOOST_TEST(receive.user == 0U);
 }
 
+// A process that calls exec keeps its number, which then stands for the memory of another program.
+// That has no mark at the address of the old one.
 BOOST_AUTO_TEST_CASE(memory_of_another_program_is_not_accessed) {
   for (const bool mapped : {false, true}) {
     const Mark mark(ours);
