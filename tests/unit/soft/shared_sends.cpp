@@ -173,13 +173,14 @@ BOOST_AUTO_TEST_CASE(memory_that_the_peer_frees_meanwhile) {
   });
 }
 
-// What has been written may still be received, but only as a whole.
+// What has been written may still be received, but only as a whole. The Send may be complete, too,
+// if the service thread of a has called the loans in just before.
 BOOST_AUTO_TEST_CASE(an_abrupt_end_meanwhile) {
   until_shared([](Fixture& pair) {
     pair.receive(5);
     pair.send_to_standing_b([&] { pair.a.qp->disconnect(transport::DisconnectMode::kAbrupt); });
     const DAT_DTO_COMPLETION_STATUS sent = pair.next(*pair.a.request_cq).status;
-    BOOST_TEST((!pair.shared || sent == DAT_DTO_ERR_FLUSHED));
+    BOOST_TEST((sent == DAT_DTO_SUCCESS || sent == DAT_DTO_ERR_FLUSHED));
     const DAT_DTO_COMPLETION_STATUS received = pair.next(*pair.b.recv_cq).status;
     BOOST_TEST((received == DAT_DTO_SUCCESS || received == DAT_DTO_ERR_FLUSHED));
     if (received == DAT_DTO_SUCCESS) BOOST_TEST((pair.near == pair.far));
