@@ -224,6 +224,7 @@ void Connection::on_timer() noexcept {
                   shared_.adapter.environment().rtu_timeout_ms);
       return apply(Event::kTooLate);
     }
+    if (timing == Timing::kEnd) return handle_failure(IBV_WC_WR_FLUSH_ERR, Event::kBroken);
     if (timing == Timing::kSrqRelease) return report_.post(SinkCall::kSrqReleased);
     if (timing == Timing::kFlush) return flush_again();
   }

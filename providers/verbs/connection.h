@@ -64,7 +64,15 @@ class Connection final : private ConnectionEnd {
   using Event = ConnectionEvent;
   static constexpr std::size_t kPeerData = 256;  // more than any connection manager carries
   // The purpose of the one timer.
-  enum class Timing : std::uint8_t { kNothing, kConnect, kAccept, kDrain, kSrqRelease, kFlush };
+  enum class Timing : std::uint8_t {
+    kNothing,
+    kConnect,
+    kAccept,
+    kEnd,
+    kDrain,
+    kSrqRelease,
+    kFlush
+  };
 
   // connection.cpp
   // ---- ConnectionEnd
@@ -95,6 +103,7 @@ class Connection final : private ConnectionEnd {
   void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_failure() noexcept UDAPL_EXCLUDES(qp_locked);
   void handle_failure(ibv_wc_status status, Event event) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool may_have_ended(ibv_wc_status failed) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_drain() noexcept UDAPL_EXCLUDES(qp_locked);
   // `left`: requests that have not completed.
   [[nodiscard]] bool drain_is_stuck(int left) noexcept UDAPL_REQUIRES(qp_locked);

@@ -25,6 +25,8 @@ namespace {
 constexpr auto kFirstLook = std::chrono::microseconds(20);
 constexpr auto kSlowestLook = std::chrono::milliseconds(64);
 constexpr int kSlowdown = 4;
+// How long a connection whose work was flushed may take to end in order.
+constexpr auto kEndAfterFlush = std::chrono::milliseconds(100);
 // Not all devices report when a QP in error has taken its last buffer from an SRQ.
 constexpr auto kSrqReleaseLimit = std::chrono::milliseconds(200);
 // The pauses between flushes of a QP in error, as long as receives are outstanding.
@@ -182,13 +184,23 @@ void Connection::handle_failure(ibv_wc_status status, Event event) noexcept {
   apply(event);
 }
 
+// On iWARP the kernel flushes the QP when the peer ends the connection, and says only then that it
+// has ended. Returns whether that may be the case.
+bool Connection::may_have_ended(ibv_wc_status failed) noexcept {
+  if (failed != IBV_WC_WR_FLUSH_ERR || state_ != State::kReady || !shared_.adapter.device().iwarp())
+    return false;
+  if (timer_.phase() != Timing::kEnd) timer_.start(Timing::kEnd, kEndAfterFlush);
+  return true;
+}
+
 // Called by the driving thread: handles the findings of polls and posts.
 void Connection::handle_reports() noexcept {
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
   if (!connected()) return check_watermarks();
   const std::optional<ibv_wc_status> failed = queue_.findings().failure();
-  if (failed.has_value()) return handle_failure(*failed, Event::kBroken);
+  if (failed.has_value() && !may_have_ended(*failed))
+    return handle_failure(*failed, Event::kBroken);
   if (state_ == State::kDraining && queue_.findings().drained()) return apply(Event::kDrained);
   check_watermarks();
 }
