@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/adapter.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "common/errno_text.h"
 #include "common/standard_fds.h"
-#include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/connecting/socket_address.h"
 #include "providers/verbs/attributes.h"
+#include "providers/verbs/channels.h"
 #include "providers/verbs/cq.h"
 #include "providers/verbs/qp.h"
 #include "providers/verbs/srq.h"
@@ -22,17 +20,6 @@
 namespace udapl::verbs {
 
 namespace {
-
-bool make_nonblocking(int fd) noexcept {
-  const int flags = ::fcntl(fd, F_GETFL);
-  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
-
-Status no_resources(const char* what) noexcept {
-  const int error = errno;
-  UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error, "%s", what);
-  return failure(DAT_INSUFFICIENT_RESOURCES);
-}
 
 Pd& ours(transport::Pd& pd) noexcept { return static_cast<Pd&>(pd); }
 

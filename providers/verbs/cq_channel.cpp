@@ -1,35 +1,18 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/cq_channel.h"
 
-#include <fcntl.h>
-
 #include <cerrno>
 
 #include "common/errno_text.h"
 #include "common/not_cancelled.h"
 #include "common/standard_fds.h"
-#include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
+#include "providers/verbs/channels.h"
 #include "providers/verbs/cq.h"
 #include "providers/verbs/trace_points.h"
 
 namespace udapl::verbs {
-
-namespace {
-
-bool make_nonblocking(int fd) noexcept {
-  const int flags = ::fcntl(fd, F_GETFL);
-  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
-
-Status no_resources(const char* what) noexcept {
-  const int error = errno;
-  UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error, "%s", what);
-  return failure(DAT_INSUFFICIENT_RESOURCES);
-}
-
-}  // namespace
 
 CqChannel::CqChannel(Adapter& adapter, ibv_comp_channel* channel) noexcept
     : reactor_(adapter.reactor()), channel_(channel) {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #include "providers/verbs/rdma_cm/connector.h"
 
-#include <fcntl.h>
-
 #include "common/errno_text.h"
-#include "common/tracing/cause.h"
 #include "common/tracing/trace.h"
 #include "providers/verbs/adapter.h"
+#include "providers/verbs/channels.h"
 #include "providers/verbs/rdma_cm/address.h"
 #include "providers/verbs/rdma_cm/connection.h"
 #include "providers/verbs/rdma_cm/listener.h"
@@ -24,21 +22,13 @@ namespace {
 
 constexpr int kEventsPerTurn = 32;  // more must wait until timers and other descriptors were served
 
-Status no_resources(const char* what) noexcept {
-  const int error = errno;
-  UDAPL_EXPLAIN_ERRNO(kError, dat_error(DAT_INSUFFICIENT_RESOURCES), error, "%s", what);
-  return failure(DAT_INSUFFICIENT_RESOURCES);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Connector>> RdmaConnector::open(Adapter& adapter) {
   Channel channel(point::made("rdma_create_event_channel", ::rdma_create_event_channel()));
   if (channel == nullptr) return no_resources("rdma_create_event_channel");
   const int fd = channel->fd;
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-    return no_resources("cannot make an event descriptor non-blocking");
+  if (!make_nonblocking(fd)) return no_resources("cannot make an event descriptor non-blocking");
   std::unique_ptr<RdmaConnector> connector(new RdmaConnector(adapter, std::move(channel)));
   if (const Status status = connector->watch_.start(fd); !status.ok()) return status;
   return std::unique_ptr<Connector>(std::move(connector));
