@@ -40,6 +40,7 @@ namespace {
 constexpr unsigned kNoFirstMessage = 1, kCloses = 2, kGreets = 4;
 constexpr int kReceives = 4;
 constexpr int kRequests = 8;
+constexpr std::size_t kMostPayload = 60'001;  // of a frame that is lent
 
 struct NoConnector final : soft::Connector {
   Result<std::unique_ptr<soft::Handshake>> connect(const transport::ConnectRequest&,
@@ -79,6 +80,8 @@ class World {
 
   // How many receives have completed successfully.
   [[nodiscard]] int received() const noexcept { return received_; }
+  // Whether the last run ended with an offer of a receive to the peer.
+  [[nodiscard]] bool offered() const noexcept { return offered_; }
 
   void run(unsigned control, Steps steps) {
     outcome_.ended = false;
@@ -94,6 +97,7 @@ class World {
     attach(*qp, std::move(socket), soft::shm::Rings(std::move(bell), std::move(region), false));
     if ((control & kNoFirstMessage) == 0) pages.put(framed(zero_write()), our_bell.get());
     while (!steps.over()) step(steps, *qp, pages, our_bell.get());
+    offered_ = pages.has_offer();
     if ((control & kCloses) != 0) pages.set(8, 1);
     our_bell.reset();
     require(drive([&] { return outcome_.ended.load(); }));
@@ -108,6 +112,8 @@ class World {
     cq_ = std::make_unique<soft::Cq>(*reactor_, 64, silence_);
     open_mr_ = reg(open_, DAT_MEM_PRIV_ALL_FLAG);
     large_mr_ = reg(large_, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+    shared_mr_ = reg(shared_, DAT_MEM_PRIV_LOCAL_READ_FLAG);
+    wide_mr_ = reg(wide_, DAT_MEM_PRIV_LOCAL_WRITE_FLAG);
     secret_mr_ = reg(secret_, static_cast<DAT_MEM_PRIV_FLAGS>(DAT_MEM_PRIV_LOCAL_READ_FLAG |
                                                               DAT_MEM_PRIV_REMOTE_READ_FLAG));
   }
@@ -145,7 +151,8 @@ class World {
                             .no_receive_limit = std::nullopt},
         init);
     for (int i = 0; i < kReceives; ++i) {
-      const DAT_LMR_TRIPLET place{0, kSize, open_mr_->lmr_context()};
+      const DAT_LMR_TRIPLET place = i < 2 ? DAT_LMR_TRIPLET{0, kShared, wide_mr_->lmr_context()}
+                                          : DAT_LMR_TRIPLET{0, kSize, open_mr_->lmr_context()};
       require(qp->post_recv(static_cast<transport::WorkId>(i), &place, 1, transport::kSignalled) ==
               DAT_SUCCESS);
     }
@@ -167,7 +174,7 @@ class World {
   }
 
   void step(Steps& steps, soft::Qp& qp, Pages& pages, int bell) {
-    switch (steps.number(1) % 8) {
+    switch (steps.number(1) % 9) {
       case 0:
       case 1:
         pages.put(framed(steps.take(steps.number(2) % 1024)), bell);
@@ -190,6 +197,9 @@ class World {
         break;
       case 6:
         post(qp, steps.number(1));
+        break;
+      case 8:
+        lend(steps, pages, bell);
         break;
       default:
         reactor_->progress();
@@ -214,22 +224,45 @@ class World {
     }
   }
 
+  // One frame of a Send whose payload is lent, copied, being written or written.
+  static void lend(Steps& steps, Pages& pages, int bell) {
+    const auto msn = static_cast<std::uint8_t>(steps.number(1));
+    const std::uint64_t what = steps.number(1);
+    const auto payload = static_cast<std::uint32_t>(steps.number(2) % kMostPayload);
+    const auto offset = static_cast<std::uint32_t>(steps.number(3));
+    constexpr std::size_t kHeader = 2 + iwarp::kUntaggedHeaderSize;
+    std::array<std::byte, kHeader> front{};
+    std::byte* to = iwarp::store16(
+        front.data(), static_cast<std::uint16_t>(iwarp::kUntaggedHeaderSize + payload));
+    to[0] = std::byte((what & 1) != 0 ? 0x41 : 0x01);  // the last one of the message
+    to[1] = std::byte{0x43};
+    iwarp::store32(to + 10, msn);
+    iwarp::store32(to + 14, offset);
+    const std::size_t size = iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + payload);
+    constexpr std::array kStates{std::uint32_t{0}, soft::shm::kWriting, soft::shm::kWritten,
+                                 std::uint32_t{1}};
+    pages.lend(front, payload, kStates.at(what / 2 % 4), size - kHeader - payload, bell);
+  }
+
   void post(soft::Qp& qp, std::uint64_t kind) {
     if (posted_ == kRequests) return;
     const DAT_LMR_TRIPLET place{0, kSize, open_mr_->lmr_context()};
     const DAT_RMR_TRIPLET remote = target();
     const auto id = static_cast<transport::WorkId>(kReceives + posted_);
     const DAT_LMR_TRIPLET large{0, kLarge, large_mr_->lmr_context()};
+    const DAT_LMR_TRIPLET shared{0, kShared, shared_mr_->lmr_context()};
     const auto post_one = [&] {
-      switch (kind % 4) {
+      switch (kind % 5) {
         case 0:
           return qp.post_send(id, &place, 1, transport::kSignalled);
         case 1:
           return qp.post_rdma_write(id, &place, 1, remote, transport::kSignalled);
         case 2:
           return qp.post_rdma_read(id, &place, 1, remote, transport::kSignalled);
-        default:
+        case 3:
           return qp.post_send(id, &large, 1, transport::kSignalled);
+        default:
+          return qp.post_send(id, &shared, 1, transport::kSignalled);
       }
     };
     if (post_one() == DAT_SUCCESS) ++posted_;
@@ -289,22 +322,27 @@ class World {
   NoConnector connector_;
   std::vector<std::byte> open_, secret_;
   std::vector<std::byte> large_ = std::vector<std::byte>(kLarge);
+  std::vector<std::byte> shared_ = std::vector<std::byte>(kShared, std::byte{0x77});
+  std::vector<std::byte> wide_ = std::vector<std::byte>(kShared);
   std::unique_ptr<Reactor> reactor_;
   soft::MrTable memory_;
   soft::Pd pd_{1};
   soft::StagingPool staging_;
   soft::AcceptedConnections accepted_;
   std::unique_ptr<soft::Cq> cq_;
-  std::unique_ptr<soft::Mr> open_mr_, secret_mr_, large_mr_;
+  std::unique_ptr<soft::Mr> open_mr_, secret_mr_, large_mr_, shared_mr_, wide_mr_;
   int posted_ = 0;
   int received_ = 0;
+  bool offered_ = false;
 };
 
 }  // namespace
 
+namespace {
+
 // What is fuzzed must be reached: a peer that follows the protocol has its messages received, also
 // behind the porch.
-extern "C" int LLVMFuzzerInitialize(int*, char***) {
+void expect_messages() {
   constexpr std::size_t kPayload = 400;
   std::vector<std::uint8_t> input{0};
   for (std::uint8_t msn = 1; msn <= kReceives; ++msn) {
@@ -316,6 +354,45 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   }
   World::instance().run(input[0], Steps(std::span(input).subspan(1)));
   require(World::instance().received() == kReceives);
+}
+
+constexpr std::uint8_t kSet = 3, kPost = 6, kProgress = 7, kLend = 8;
+
+// It may borrow our memory, and is sent a message of which our side writes a part to its receive.
+void expect_shared_send() {
+  std::vector<std::uint8_t> input(64, kProgress);                      // until our side is awake
+  const std::array<std::uint8_t, 11> steps{kSet,  25, 0x10,     0,     // the peer borrows
+                                           kSet,  52, 0x08,     0x44,  // its offer for message 1
+                                           kPost, 4,  kProgress};
+  input.insert(input.end(), steps.begin(), steps.end());
+  std::ranges::fill(Pages::memory(), std::byte{0});
+  World::instance().run(kGreets, Steps(input));
+  const auto written = std::ranges::count(Pages::memory(), std::byte{0x77});
+  require(written >= static_cast<std::ptrdiff_t>(kShared / 4));
+}
+
+// It reaches our memory, has sent a large message, and is offered the receive of the next.
+void expect_offer() {
+  std::vector<std::uint8_t> input(64, kProgress);
+  input.insert(input.end(), {kSet, 14, 0, 1});
+  for (std::uint32_t frame = 0; frame != 5; ++frame) {
+    const std::uint32_t offset = frame * 60'000;
+    input.insert(input.end(), {kLend, 1, static_cast<std::uint8_t>(frame == 4 ? 7 : 6), 60'000 >> 8,
+                               60'000 & 0xff, static_cast<std::uint8_t>(offset >> 16),
+                               static_cast<std::uint8_t>(offset >> 8),
+                               static_cast<std::uint8_t>(offset), kProgress});
+  }
+  World::instance().run(kGreets, Steps(input));
+  require(World::instance().received() == 1);
+  require(World::instance().offered());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  expect_messages();
+  expect_shared_send();
+  expect_offer();
   return 0;
 }
 

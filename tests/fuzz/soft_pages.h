@@ -15,9 +15,10 @@
 
 namespace udapl::fuzz {
 
-inline constexpr std::size_t kSize = 512;       // of a request
-inline constexpr std::size_t kLarge = 4096;     // of one that may be lent to the peer
-inline constexpr std::uint32_t kWindow = 4096;  // small, so that frames wrap around its end
+inline constexpr std::size_t kSize = 512;        // of a request
+inline constexpr std::size_t kLarge = 4096;      // of one that may be lent to the peer
+inline constexpr std::size_t kShared = 300'000;  // ... and of which both sides may copy a part
+inline constexpr std::uint32_t kWindow = 4096;   // small, so that frames wrap around its end
 
 // The peer's mapping of the shared pages.
 class Pages {
@@ -36,6 +37,21 @@ class Pages {
     }
     out().head = head_;
     if (out().reader_sleeps.exchange(0) != 0) ring(bell);
+  }
+  // Appends the beginning of a frame, payload that is lent in the state `copied_to`, and the end of
+  // the frame.
+  void lend(std::span<const std::byte> front, std::uint32_t payload, std::uint32_t copied_to,
+            std::size_t end, int bell) {
+    soft::shm::LoanControl& loans = layout().loans[0];
+    soft::shm::LoanSlot& slot = loans.slots[lent_ % soft::shm::kLoanSlots];
+    slot.position = head_ + front.size();
+    slot.address = reinterpret_cast<std::uintptr_t>(memory().data());
+    slot.length = payload;
+    slot.copied_to = copied_to;
+    loans.lent = ++lent_;
+    std::vector<std::byte> bytes(front.begin(), front.end());
+    bytes.resize(front.size() + end);
+    put(bytes, bell);
   }
   static void ring(int bell) { ::send(bell, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
   void set(unsigned field, std::uint64_t value) {
@@ -119,10 +135,23 @@ class Pages {
       case 24:
         set_greeting(layout().greeting[field % 2], word % 8, value / 8);
         break;
-      default:
+      case 25:
         set_grant(layout().granted[field % 2], value);
         break;
+      case 26:
+        set_receive(layout().receives[field % 2], value);
+        break;
+      default:
+        layout().ends[field % 2].at(word % soft::shm::kLoanSlots) = value;
+        break;
     }
+  }
+  // Whether our side has offered its next receive.
+  [[nodiscard]] bool has_offer() { return layout().receives[1].stag != 0; }
+  // The peer's memory, to which its grants refer.
+  static std::span<std::byte> memory() {
+    static std::vector<std::byte> memory(2 * kShared);
+    return memory;
   }
   void poke(std::size_t place, std::uint8_t value) { data()[place % kWindow] = std::byte{value}; }
   void poke_porch(std::size_t place, std::uint8_t value) {
@@ -134,7 +163,7 @@ class Pages {
   void greet() { soft::shm::greet(layout().greeting[0]); }
 
  private:
-  static constexpr unsigned kFields = 26;
+  static constexpr unsigned kFields = 28;
 
   // 0, or a thread that does not exist: one of this process would be waited for.
   static std::uint32_t thread(std::uint32_t choice) {
@@ -142,14 +171,13 @@ class Pages {
   }
   // In the peer's process.
   static std::uint64_t address(std::uint32_t choice) {
-    static std::vector<std::byte> memory(2 * soft::shm::kMaxLent);
     switch (choice % 4) {
       case 0:
         return 4096;
       case 1:
         return ~std::uint64_t{0};
       default:
-        return reinterpret_cast<std::uintptr_t>(memory.data()) + choice / 4 % kSize;
+        return reinterpret_cast<std::uintptr_t>(memory().data()) + choice / 4 % kSize;
     }
   }
   static void set_greeting(soft::shm::Greeting& greeting, unsigned what, std::uint64_t value) {
@@ -205,6 +233,31 @@ class Pages {
         break;
     }
   }
+  // An offer of the peer, or any change to one of ours, for one of the first messages.
+  static void set_receive(soft::shm::GrantSlot& slot, std::uint64_t value) {
+    const auto word = static_cast<std::uint32_t>(value / 64);
+    switch (value % 8) {
+      case 0:
+        slot.stag = word % 16;
+        break;
+      case 1:
+        slot.user = thread(word);
+        break;
+      case 2:
+        slot.rights = word;
+        break;
+      case 3:
+        slot.length = word % (2 * kShared - kSize);
+        break;
+      default:
+        slot.rights = ~0U;
+        slot.to = 0;
+        slot.length = kShared;
+        slot.address = address(word / 16);
+        slot.stag = word % 16;
+        break;
+    }
+  }
   soft::shm::RingControl& out() { return layout().control[0]; }
   soft::shm::RingControl& in() { return layout().control[1]; }
   soft::shm::Layout& layout() {
@@ -214,6 +267,7 @@ class Pages {
   std::span<std::byte> data() { return region_.bytes().subspan(soft::shm::Layout::kRingsAt); }
 
   soft::shm::Region region_;
+  std::uint32_t lent_ = 0;
   std::uint64_t head_ = 0;
 };
 
