@@ -2,6 +2,7 @@
 // dat_ep_modify: a new configuration is built next to the old one, checked as a whole, and replaces
 // it in one step or not at all.
 #include "dapl/endpoint/ep.h"
+#include "dapl/endpoint/ep_field_names.h"
 #include "dapl/endpoint/named_attributes.h"
 #include "dapl/objects/await_posts.h"
 #include "dapl/objects/boundary.h"
@@ -173,8 +174,8 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
                                                             : mask == 0 || modifiable(now);
   if (!legal) {
     const Status status(wrong_state(now));
-    UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: fields 0x%llx cannot be modified in state %s",
-                  static_cast<void*>(this), static_cast<unsigned long long>(mask), name(now));
+    UDAPL_EXPLAIN(kNormal, status.code(), "ep %p: %s cannot be modified in state %s",
+                  static_cast<void*>(this), EpFieldNames(mask).c_str(), name(now));
     return status;
   }
   if (mask == 0) return Status();
@@ -263,9 +264,9 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask,
   return boundary([&]() -> Status {
     const auto ep = require<Ep>(handle);
     if (ep == nullptr) return ep.refusal();
-    if ((mask & ~DAT_EP_FIELD_ALL) != 0 || (mask & kReadOnly) != 0)
-      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "mask 0x%llx",
-                   static_cast<unsigned long long>(mask));
+    if (const DAT_EP_PARAM_MASK fixed = mask & (kReadOnly | ~DAT_EP_FIELD_ALL); fixed != 0)
+      UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "%s cannot be modified",
+                   EpFieldNames(fixed).c_str());
     if (param == nullptr) UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "null parameters");
     return ep->modify(mask, *param);
   });

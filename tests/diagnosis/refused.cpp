@@ -120,6 +120,19 @@ BOOST_AUTO_TEST_CASE(refused_endpoint_names_the_limit) {
                param.ep_attr.max_rdma_read_in = 0x7fffffff;
                return dat_ep_modify(rig.ep, DAT_EP_FIELD_EP_ATTR_MAX_RDMA_READ_IN, &param);
              });
+  const auto modify = [&](DAT_EP_PARAM_MASK mask) {
+    DAT_EP_PARAM param{};
+    param.pz_handle = rig.pz;
+    param.ep_attr.max_recv_dtos = 8;
+    return dat_ep_modify(rig.ep, mask, &param);
+  };
+  check_told("ep_modify", "ia_handle, ep_state cannot be modified", [&] {
+    return modify(DAT_EP_FIELD_IA_HANDLE | DAT_EP_FIELD_EP_STATE | DAT_EP_FIELD_PZ_HANDLE);
+  });
+  check_told("ep_modify", "0x80000000 cannot be modified", [&] { return modify(0x80000000); });
+  BOOST_TEST(rig.connect(1000000, 0, DAT_QOS_BEST_EFFORT, 0) == 0U);
+  check_told("ep_modify", "pz_handle, max_recv_dtos cannot be modified in state ",
+             [&] { return modify(DAT_EP_FIELD_PZ_HANDLE | DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS); });
   check_told("ep_set_watermark", "soft watermark -5, at most 16",
              [&] { return dat_ep_set_watermark(rig.ep, -5, DAT_WATERMARK_INFINITE); });
 }
