@@ -110,6 +110,7 @@ struct job {
 
 struct layer {
   const char* ia_name;
+  int outstanding; /* Sends and Writes that have not completed */
   int threadsafe, ranks, messages, tells_by_message, limit, me;
   struct job* job;
   DAT_IA_HANDLE ia;
@@ -136,16 +137,25 @@ void disconnect_all(void);
 int all_ended(void);
 void close_adapter(void);
 
-/* transfer.c */
+/* fragments.c */
 DAT_LMR_HANDLE register_memory(void* memory, size_t size, int remote, DAT_LMR_CONTEXT* context,
                                DAT_RMR_CONTEXT* remote_context);
 void make_fragments(void);
+void add_fragments(enum connection size, int count);
 struct frag* take_fragment(enum connection size, int reserved);
+void give_back(struct frag* frag);
+int few_fragments(void); /* so few are free that only what needs no credit may take one */
+unsigned char* contents(const unsigned char* memory, enum connection size, uint32_t length);
+struct footer* footer_of(const unsigned char* memory);
+DAT_LMR_TRIPLET segment_of(const struct frag* frag, const unsigned char* from, uint32_t length);
+DAT_DTO_COOKIE cookie_of(struct frag* frag);
 void post_receive(DAT_EP_HANDLE ep, struct frag* frag);
 void post_send(DAT_EP_HANDLE ep, struct frag* frag);
+void free_fragments(void);
+
+/* transfer.c */
 void start_traffic(int rank);
 int take_completions(void);
 int take_slots(void);
 int send_next(int rank);
 int idle(void);
-void free_fragments(void);
