@@ -63,11 +63,12 @@ class Cno : public ObjectHeader {
 
   // The descriptor for which the CQs of its EVDs are made, or null.
   [[nodiscard]] transport::EventDescriptor* shown() const noexcept { return shown_.get(); }
-  // Arms the CQ of an attached EVD. For waiters alone, or for the consumer that sleeps on the
-  // descriptor, unless somebody else is concerned; set_agent() and waiters arm all again.
+  // Arms the CQ of an attached EVD: only for threads that wait, or for a consumer that sleeps on
+  // the descriptor, if nothing else is to be told. set_agent() and waiters arm all CQs again.
   void arm(transport::Cq& cq) const noexcept UDAPL_EXCLUDES(lock_);
-  // The events of this CQ concern the CNO no more, or somebody else as well: the descriptor shows
-  // only what the CNO is told of. Called after needs_arming() has become false.
+  // The CNO is no longer told of the events of this CQ, or not alone: then the descriptor, which
+  // shows only what the CNO is told of, must not show them. Called after needs_arming() has become
+  // false.
   void hide(transport::Cq& cq) const noexcept UDAPL_EXCLUDES(lock_);
 
   // ---- for the consumer ------------------------------------------------------------------------

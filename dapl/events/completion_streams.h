@@ -22,8 +22,9 @@ class CompletionStreams {
   void count(Kind kind, CompletionMode mode, int change) noexcept {
     (kind == Kind::kRecv ? recv_ : request_)[static_cast<std::size_t>(mode)] += change;
   }
-  // Who decides about notifications. Only with CONFIG_THRESHOLD may a wait have a threshold above
-  // 1: one UNSIGNALLED or SOLICITED stream is enough to change it.
+  // What causes notifications: the threshold of a wait, or the completion flags of the streams. A
+  // single UNSIGNALLED or SOLICITED stream is enough to rule out CONFIG_THRESHOLD, and thereby
+  // waits with a threshold above 1.
   [[nodiscard]] DAT_EVD_STATE configuration() const noexcept {
     constexpr auto kUnsignalled = static_cast<std::size_t>(CompletionMode::kUnsignalled);
     constexpr auto kSolicited = static_cast<std::size_t>(CompletionMode::kSolicited);

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(thr_thread_ends_that_has_left_its_wait) {
     bool left = false;
     std::thread([&] { left = leave_wait(evd); }).join();
     BOOST_REQUIRE(left);
-    // Nobody is left that would drive the IA in place of the thread.
+    // Unless the thread has given up its claim, no other thread can drive the IA.
     Evd other = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
     DAT_EVENT event;
     DAT_COUNT more = 0;
