@@ -19,7 +19,7 @@ namespace {
 constexpr DAT_EP_PARAM_MASK kReadOnly =
     DAT_EP_FIELD_IA_HANDLE | DAT_EP_FIELD_EP_STATE | DAT_EP_FIELD_LOCAL_IA_ADDRESS_PTR |
     DAT_EP_FIELD_LOCAL_PORT_QUAL | DAT_EP_FIELD_REMOTE_IA_ADDRESS_PTR |
-    DAT_EP_FIELD_REMOTE_PORT_QUAL | DAT_EP_FIELD_SRQ_HANDLE;
+    DAT_EP_FIELD_REMOTE_PORT_QUAL;
 
 void copy_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATTR* to) noexcept {
   const auto copy = [mask](DAT_EP_PARAM_MASK field, const auto& source, auto* target) {
@@ -151,6 +151,9 @@ Status Ep::modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param) {
   Parts retired;  // destroyed after the lock is released
   const ScopedLock lock(mutex_);
   EpConfig wanted = config_;
+  // Programs that set all handles name the one that the EP has, or none.
+  if ((mask & DAT_EP_FIELD_SRQ_HANDLE) != 0 && param.srq_handle != config_.srq)
+    UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "another SRQ than that of the EP");
   const EpHandles handles{param.pz_handle, param.recv_evd_handle, param.request_evd_handle,
                           param.connect_evd_handle};
   if (const Status status = read_handles(handles, mask, &wanted); !status.ok()) return status;
@@ -216,10 +219,6 @@ Status Ep::configure(const EpConfig& wanted, Parts& retired) {
 Status Ep::check_posted(const EpConfig& wanted) {
   const std::uint32_t posted = receives.cookies.outstanding();
   if (posted == 0 || wanted.srq != nullptr) return Status();
-  if (completion_mode(wanted.attr.recv_completion_flags) !=
-      completion_mode(config_.attr.recv_completion_flags))
-    UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_EVD_RECV,
-                 "recv_completion_flags with %u receives posted", posted);
   const auto dtos = static_cast<std::uint32_t>(wanted.attr.max_recv_dtos);
   if (dtos < posted)
     UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG3, "max_recv_dtos %u, %u are posted", dtos,

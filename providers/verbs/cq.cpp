@@ -293,14 +293,25 @@ void Cq::attach(Queue& queue, std::uint32_t number, void* context, Role role, bo
     }
     qps_.add({number, &queue, context, srq});
   }
+  count(role == Role::kReceive && solicited_only, 1);
+  adapter_.idle_cqs().start();
+}
+
+// `change`: 1 if such a role is added, -1 if it has ended.
+void Cq::count(bool solicited_only, int change) noexcept {
   const bool was = solicited_.load(std::memory_order_relaxed);
-  ++(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
-  solicited_.store(others_ == 0, std::memory_order_release);
+  (solicited_only ? solicited_receivers_ : others_) += change;
+  solicited_.store(others_ == 0 && solicited_receivers_ != 0, std::memory_order_release);
   if (was && others_ != 0) {
     end_arming();  // it may be armed only for solicited completions
     request_notification();
   }
-  adapter_.idle_cqs().start();
+}
+
+void Cq::exchange_receiver(bool before, bool after) noexcept {
+  const ScopedLock qps_guard(qps_lock_);
+  count(after, 1);
+  count(before, -1);
 }
 
 void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
@@ -312,8 +323,7 @@ void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
       drop_held(number);
     }
   }
-  --(role == Role::kReceive && solicited_only ? solicited_receivers_ : others_);
-  solicited_.store(others_ == 0 && solicited_receivers_ != 0, std::memory_order_release);
+  count(role == Role::kReceive && solicited_only, -1);
 }
 
 // ---- size --------------------------------------------------------------------------------------

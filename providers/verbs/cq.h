@@ -83,6 +83,8 @@ class Cq final : public transport::Cq {
   void attach(Queue& queue, std::uint32_t number, void* context, Role role, bool solicited_only,
               Srq* srq = nullptr) UDAPL_EXCLUDES(lock);
   void detach(std::uint32_t number, Role role, bool solicited_only) noexcept UDAPL_EXCLUDES(lock);
+  // A receiver that was attached with `before` continues as if it had been attached with `after`.
+  void exchange_receiver(bool before, bool after) noexcept UDAPL_EXCLUDES(qps_lock_);
   // A requester with this QpInit::max_unseen was attached, or detached. If the device
   // cannot make the queue larger, it stays as it is.
   void expect_unseen(int count) noexcept UDAPL_EXCLUDES(qps_lock_);
@@ -148,6 +150,7 @@ class Cq final : public transport::Cq {
   void set_stale(bool stale) noexcept UDAPL_REQUIRES(lock);
   void update_uses_held() noexcept UDAPL_REQUIRES(lock);
   void make_room() UDAPL_REQUIRES(qps_lock_) UDAPL_EXCLUDES(lock);
+  void count(bool solicited_only, int change) noexcept UDAPL_REQUIRES(qps_lock_);
   [[gnu::cold, gnu::noinline]] void note_notifications(int count) noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] static bool is_notification(const ibv_wc& work) noexcept {
     return work.status != IBV_WC_SUCCESS || (work.wr_id & kQuietTag) == 0;

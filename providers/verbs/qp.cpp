@@ -64,7 +64,8 @@ Status Qp::modify(const QpInit& init) {
     const QpGuard guard(lock_);
     if (!connection_.idle()) return failure(DAT_INVALID_STATE);
     before = shared_.init;
-    if (same_queue(before, init) && before.solicited_only == init.solicited_only) {
+    if (same_queue(before, init)) {
+      queue_.change_notifications(init);
       shared_.init = init;
       return Status();
     }

@@ -80,6 +80,12 @@ void Queue::detach(std::uint32_t number, const QpInit& init) noexcept {
   cq_of(init.recv_cq).detach(number, Cq::Role::kReceive, solicited_only(shared_.adapter, init));
 }
 
+void Queue::change_notifications(const QpInit& init) noexcept {
+  const bool before = solicited_only(shared_.adapter, shared_.init);
+  const bool after = solicited_only(shared_.adapter, init);
+  if (before != after) recv_cq_->exchange_receiver(before, after);
+}
+
 void Queue::exchange(QpHandle fresh, const QpInit& init, QpHandle* former) {
   attach(*fresh, init);
   *former = std::exchange(handle_, std::move(fresh));

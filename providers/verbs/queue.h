@@ -93,6 +93,8 @@ class Queue {
   // Throws std::bad_alloc, in which case nothing has changed.
   void exchange(QpHandle fresh, const transport::QpInit& init, QpHandle* former)
       UDAPL_REQUIRES(qp_locked);
+  // Adopts which receives notify: the only part of `init` that is changed without a new ibv_qp.
+  void change_notifications(const transport::QpInit& init) noexcept UDAPL_REQUIRES(qp_locked);
   // Returns the last ibv_qp; the caller retires it.
   [[nodiscard]] QpHandle take() noexcept UDAPL_REQUIRES(qp_locked) { return std::move(handle_); }
   // Destroys `former` (may be null). Afterwards none of its completions and asynchronous events

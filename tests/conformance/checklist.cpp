@@ -183,7 +183,7 @@ constexpr Assertion kChecklist[] = {
     {156, "10.6", "ep_modify_pz_states", "PZ allowed only UNCONNECTED and TENTATIVE", nullptr},
     {157, "10.6", "ep_modify_evd_states", "EVDs allowed before connection, INVALID_STATE when CONNECTED", nullptr},
     {158, "10.6", "ep_modify_atomic", "one bad field leaves all fields unchanged", nullptr},
-    {159, "10.6", "ep_modify_recv_flags_after_post", "recv flags after a posted receive rejected", nullptr},
+    {159, "10.6", "ep_modify_recv_flags_after_post", "recv flags changed after a posted receive", nullptr},
     {160, "10.6", "ep_status_idle_sense", "recv_idle/request_idle TRUE when nothing outstanding, FALSE otherwise", nullptr},
     {161, "10.6", "ep_free_unconnected_posted", "EP with posted receives freeable; no crash on later dequeue", nullptr},
     {162, "10.6", "ep_free_connected", "peer sees DISCONNECTED or BROKEN", nullptr},

@@ -201,11 +201,11 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM
  *
  *     state                      what may be changed
  *     UNCONNECTED, TENTATIVE     everything but the next line
- *     never                      ia_handle, ep_state, addresses and ports, srq_handle
+ *     never                      ia_handle, ep_state, addresses and ports, another srq_handle
  *     RESERVED, PASSIVE          EVDs and attributes
  *     others                     named attributes, if the provider allows it
  *
- * recv_completion_flags can no longer be changed once a receive is posted.
+ * recv_completion_flags may be changed while receives are posted.
  *
  * @param[in] ep_handle
  * @param[in] ep_param_mask  fields to change
@@ -215,7 +215,7 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_query(DAT_EP_HANDLE ep_handle, DAT_EP_PARAM
  * @retval DAT_INVALID_HANDLE     `ep_handle`, or a handle in `ep_param`
  * @retval DAT_INVALID_PARAMETER  unknown bit or a field that never changes (DAT_INVALID_ARG2); a
  *                                value beyond the limits of the IA or inconsistent with the others,
- *                                an unknown name, null pointer (DAT_INVALID_ARG3)
+ *                                another SRQ, an unknown name, null pointer (DAT_INVALID_ARG3)
  * @retval DAT_INVALID_STATE      not allowed in the present state of the EP
  *
  * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_modify
