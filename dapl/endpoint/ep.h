@@ -140,6 +140,8 @@ class Ep : public EpQueues {
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
   void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
+  [[nodiscard]] bool failure_unreported() noexcept UDAPL_EXCLUDES(mutex_);
+  void await_failure() noexcept UDAPL_EXCLUDES(mutex_);
 
   const Call idle_poll_;  // Adapter's
   Mutex mutex_;

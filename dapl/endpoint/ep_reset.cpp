@@ -13,12 +13,38 @@
 namespace udapl::dapl {
 namespace {
 
-// How long dat_ep_reset waits for a device to flush; it polls at intervals that double.
-constexpr auto kFlushLimit = std::chrono::milliseconds(200);
+// How long dat_ep_reset waits for other threads and the device; it polls at intervals that double.
+constexpr auto kLimit = std::chrono::milliseconds(200);
 constexpr auto kFirstPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(2);
 
+// Sleeps without driving the transport, because the caller may hold locks that upcalls need.
+class Pauses {
+ public:
+  [[nodiscard]] bool over() const noexcept { return Clock::now() >= limit_; }
+  void sleep() noexcept {
+    never_signalled_.wait(never_signalled_.value(), Clock::now() + next_);
+    next_ = std::min<Clock::duration>(2 * next_, kLongestPause);
+  }
+
+ private:
+  WaitWord never_signalled_;
+  const Clock::time_point limit_ = Clock::now() + kLimit;
+  Clock::duration next_ = kFirstPause;
+};
+
 }  // namespace
+
+bool Ep::failure_unreported() noexcept {
+  const ScopedLock lock(mutex_);
+  return posting_state() == DAT_EP_STATE_CONNECTED && qp_ != nullptr && qp_->failed();
+}
+
+// A program that has got a failed completion may know that this ends the connection, and reset the
+// EP at once; another thread is still about to report the end.
+void Ep::await_failure() noexcept {
+  for (Pauses pauses; failure_unreported() && !pauses.over();) pauses.sleep();
+}
 
 // Turns completions into events. Returns true if some work is still to be flushed and there is room
 // for its event.
@@ -33,26 +59,21 @@ bool Ep::reap_for_reset() noexcept {
 }
 
 // A device flushes asynchronously, and the event that ends the connection does not wait for it.
-// Sleeps without driving the transport, because the caller may hold locks that upcalls need.
 void Ep::await_flush(const transport::Qp& qp) noexcept {
-  WaitWord never_signalled;
-  const Clock::time_point limit = Clock::now() + kFlushLimit;
-  Clock::duration pause = kFirstPause;
-  for (;;) {
+  for (Pauses pauses;; pauses.sleep()) {
     const bool flushing = qp.flushing();
     if (!reap_for_reset() || !flushing) return;
-    if (Clock::now() >= limit) {
+    if (pauses.over()) {
       UDAPL_TRACE(kNormal, "ep %p: %u receives and %u requests were not flushed in %d ms: lost",
                   static_cast<void*>(this), receives.cookies.outstanding(),
-                  requests.cookies.outstanding(), static_cast<int>(kFlushLimit.count()));
+                  requests.cookies.outstanding(), static_cast<int>(kLimit.count()));
       return;
     }
-    never_signalled.wait(never_signalled.value(), Clock::now() + pause);
-    pause = std::min<Clock::duration>(2 * pause, kLongestPause);
   }
 }
 
 Status Ep::reset() {
+  await_failure();
   transport::Qp* qp = nullptr;
   {
     const ScopedLock lock(mutex_);

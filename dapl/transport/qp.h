@@ -108,6 +108,10 @@ class Qp {
   // on_disconnected or on_broken comes. Neither blocks.
   virtual void disconnect(DisconnectMode mode) noexcept = 0;
 
+  // Of a connection whose end was not reported yet: whether it has failed or ended, so that
+  // on_broken or on_disconnected is about to come.
+  [[nodiscard]] virtual bool failed() const noexcept { return false; }
+
   // In the error state: whether flushed work may still arrive at the CQs.
   [[nodiscard]] virtual bool flushing() const noexcept { return false; }
 

@@ -235,6 +235,11 @@ DAT_RETURN Qp::post_recv(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT c
 
 // ---- the rest -----------------------------------------------------------------------------------
 
+bool Qp::failed() const noexcept {
+  const QpGuard guard(lock_);
+  return !connection_.connected();
+}
+
 transport::Endpoints Qp::endpoints() const noexcept {
   const QpGuard guard(lock_);
   return connection_.endpoints();

@@ -67,6 +67,7 @@ class Qp final : public transport::Qp,
     connection_.disconnect(mode);
   }
   Status reset() override;
+  [[nodiscard]] bool failed() const noexcept override;
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override;
   void set_watermarks(int soft, int hard) noexcept override;
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;

@@ -117,6 +117,8 @@ DAT_RETURN Qp::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlag
   return queue_.post_bind(id, bind, flags, context);
 }
 
+bool Qp::failed() const noexcept { return queue_.in_error(); }
+
 // Devices flush asynchronously; rdma_rxe, for example, in a tasklet.
 bool Qp::flushing() const noexcept { return !shared_.adapter.dead(); }
 

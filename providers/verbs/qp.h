@@ -93,6 +93,7 @@ class Qp final : public transport::Qp {
   void disconnect(transport::DisconnectMode mode) noexcept override {
     connection_.disconnect(mode);
   }
+  [[nodiscard]] bool failed() const noexcept override;
   [[nodiscard]] bool flushing() const noexcept override;
   Status reset() override UDAPL_EXCLUDES(qp_locked);
   [[nodiscard]] transport::Endpoints endpoints() const noexcept override UDAPL_EXCLUDES(qp_locked);

@@ -281,6 +281,25 @@ BOOST_AUTO_TEST_CASE(dto_bad_rmr_context) {
   }
 }
 
+// docs/compatibility.md C163: a failed completion ends the connection, so the program may reset the
+// EP without waiting for BROKEN, which comes nevertheless.
+BOOST_AUTO_TEST_CASE(dto_reset_after_failed_completion, *covers("dto_bad_rmr_context")) {
+  Pair pair;
+  Buffer local(pair.ia, pair.pz, 64);
+  Buffer target(pair.ia, pair.pz, 64);
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    pair.connect();
+    DAT_RMR_TRIPLET remote = target.remote(64);
+    remote.rmr_context ^= 0x00100000;
+    REQUIRE_OK(pair.active.post_read(local, remote, round));
+    expect_dto(pair.active.request_evd, DAT_DTO_ERR_REMOTE_ACCESS, round);
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+    expect_connection_end(pair.passive.connect_evd);
+    REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(dto_remote_range) {
   Pair pair;
   Buffer here(pair.ia, pair.pz, 128);
