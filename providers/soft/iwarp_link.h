@@ -40,6 +40,7 @@ class IwarpLink final : public Link {
   void begin_write(std::uint32_t stag, std::uint64_t to, Payload payload,
                    std::uint32_t length) noexcept override {
     choose_frames(length, true);
+    if (rings_ != nullptr) rings_->note_write();
     sender_.begin_write(stag, to, payload, length);
   }
   void begin_send(iwarp::Opcode opcode, std::uint32_t invalidate_stag, Payload payload,
@@ -47,6 +48,10 @@ class IwarpLink final : public Link {
     choose_frames(length, true);
     if (length >= kMinSharedSend && rings_ != nullptr) share_send(payload);
     sender_.begin_send(opcode, invalidate_stag, payload, length);
+  }
+  [[nodiscard]] bool puts_off_send(std::uint32_t length) noexcept override {
+    return length >= kMinSharedInSeries && rings_ != nullptr &&
+           rings_->puts_off_send(sender_.next_send(), length);
   }
   void begin_immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept override {
     sender_.begin_immediate(data, solicited);
@@ -60,6 +65,7 @@ class IwarpLink final : public Link {
   void begin_read_response(std::uint32_t stag, std::uint64_t to, Payload payload,
                            std::uint32_t length) noexcept override {
     choose_frames(length, false);
+    if (rings_ != nullptr) rings_->note_write();
     sender_.begin_read_response(stag, to, payload, length);
   }
   void begin_atomic_response(const iwarp::AtomicResponse& response) noexcept override {
@@ -106,7 +112,8 @@ class IwarpLink final : public Link {
   bool release(iwarp::Inbound& inbound) noexcept override;
   void refuse_held() noexcept override;
   void drop_held() noexcept override;
-  void offer_receive(MrTable& memory, const Segment& receive, std::uint64_t qp) noexcept override;
+  void offer_receive(MrTable& memory, const Segment& receive, std::uint32_t ahead,
+                     std::uint64_t qp) noexcept override;
   void end_offers(MrTable& memory) noexcept override;
   void fail(const iwarp::Terminate& reason) noexcept override { receiver_.fail(reason); }
   [[nodiscard]] const iwarp::Terminate& failure() const noexcept override {

@@ -238,10 +238,11 @@ void IwarpLink::drop_held() noexcept {
   note_incoming();
 }
 
-void IwarpLink::offer_receive(MrTable& memory, const Segment& receive, std::uint64_t qp) noexcept {
+void IwarpLink::offer_receive(MrTable& memory, const Segment& receive, std::uint32_t ahead,
+                              std::uint64_t qp) noexcept {
   if (direct_access_ == nullptr || !direct_access_->peer_reaches() || receiver_.waits()) return;
   shm::Grants* const grants = direct_access_->grants(memory);
-  if (grants != nullptr) memory.offer(receive, receiver_.next_send(), qp, *grants);
+  if (grants != nullptr) memory.offer(receive, receiver_.next_send() + ahead, qp, *grants);
 }
 
 void IwarpLink::end_offers(MrTable& memory) noexcept {

@@ -109,6 +109,8 @@ class Link {
                            std::uint32_t length) noexcept = 0;
   virtual void begin_send(iwarp::Opcode opcode, std::uint32_t invalidate_stag, Payload payload,
                           std::uint32_t length) noexcept = 0;
+  // Whether a Send of this length should rather begin when Link::kRoom is reported.
+  [[nodiscard]] virtual bool puts_off_send(std::uint32_t /*length*/) noexcept { return false; }
   virtual void begin_immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept = 0;
   virtual void begin_read_request(const iwarp::ReadRequest& request) noexcept = 0;
   virtual void begin_atomic_request(const iwarp::AtomicRequest& request) noexcept = 0;
@@ -209,10 +211,12 @@ class Link {
   virtual bool release(iwarp::Inbound& inbound) noexcept = 0;
   virtual void refuse_held() noexcept = 0;  // the first of them fails for lack of a receive
   virtual void drop_held() noexcept = 0;
-  // The next message takes this receive, of one segment: the peer may be allowed to place its
-  // payload there. REQUIRES: no message is unfinished.
-  virtual void offer_receive(MrTable&, const Segment&, std::uint64_t /*qp*/) noexcept {}
-  // The message for which the last receive was offered has arrived, and no other is offered.
+  // The next message but `ahead`, counted from the first that is not complete, takes this receive,
+  // of one segment: the peer may be allowed to place its payload there. REQUIRES: that message has
+  // not begun.
+  virtual void offer_receive(MrTable&, const Segment&, std::uint32_t /*ahead*/,
+                             std::uint64_t /*qp*/) noexcept {}
+  // The messages for which receives were offered have arrived, and no other is offered.
   virtual void end_offers(MrTable&) noexcept {}
 
   // Delivers nothing from now on, for a local reason.

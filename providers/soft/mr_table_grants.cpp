@@ -130,7 +130,7 @@ void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
 void MrTable::offer(const Segment& receive, std::uint32_t number, ScopeId qp,
                     shm::Grants& grants) noexcept {
   const ScopedLock lock(lock_);
-  shm::Grants::Grant& grant = grants.of_receive();
+  shm::Grants::Grant& grant = grants.offer_for(number);
   if (!forget_offer(grant)) return;
   Entry& entry = at(receive.ref.index);
   if (number == 0 || entry.current.load(std::memory_order_relaxed) != receive.ref.generation)
@@ -144,7 +144,7 @@ void MrTable::offer(const Segment& receive, std::uint32_t number, ScopeId qp,
 
 void MrTable::end_offers(shm::Grants& grants) noexcept {
   const ScopedLock lock(lock_);
-  static_cast<void>(forget_offer(grants.of_receive()));
+  for (shm::Grants::Grant& grant : grants.offers()) static_cast<void>(forget_offer(grant));
 }
 
 // Only a peer that lies is still using the grant of a receive that is complete: returns false then.
@@ -156,21 +156,23 @@ bool MrTable::forget_offer(shm::Grants::Grant& grant) noexcept {
   return true;
 }
 
-void MrTable::take_back_offer(shm::Grants& grants) noexcept {
-  shm::Grants::Grant& grant = grants.of_receive();
+void MrTable::take_back_offers(shm::Grants& grants) noexcept {
   PeerBackoff backoff;
   shm::Users gone;
   for (;;) {
+    bool in_use = false;
     {
       const ScopedLock lock(lock_);
-      if (grant.stag.load(std::memory_order_relaxed) == 0) return;
-      shm::Grants::withdraw(grant);
-      if (!shm::Grants::in_use(grant, gone)) return;
+      for (shm::Grants::Grant& grant : grants.offers()) {
+        if (grant.stag.load(std::memory_order_relaxed) == 0) continue;
+        shm::Grants::withdraw(grant);
+        in_use |= shm::Grants::in_use(grant, gone);
+      }
     }
-    if (backoff.waited() >= kOfferWait) return;
+    if (!in_use || backoff.waited() >= kOfferWait) return;
     if (!backoff.wait()) continue;
     gone = shm::Users();
-    shm::Grants::add_user(grant, gone);
+    for (const shm::Grants::Grant& grant : grants.offers()) shm::Grants::add_user(grant, gone);
     gone.keep_gone();
   }
 }

@@ -181,7 +181,7 @@ bool Queue::send_short() noexcept {
 
 [[gnu::noinline]] void Queue::transmit(std::size_t budget) noexcept {
   if (!transmits_) return;
-  answers_put_off_ = false;
+  answers_put_off_ = puts_off_ = false;
   if (gathered_bytes_ < kLongWork && send_short()) {
     gathered_bytes_ = 0;
     return;
@@ -212,8 +212,8 @@ bool Queue::send_short() noexcept {
   }
   unpin();
   link.end_pass();
-  if (unfinished == blocked_ || shared_.fault.raised) return;
-  blocked_ = unfinished;
+  if ((unfinished || puts_off_) == blocked_ || shared_.fault.raised) return;
+  blocked_ = !blocked_;
   link.want(Link::kRoom, blocked_ ? Link::kRoom : 0U);
 }
 
@@ -301,7 +301,8 @@ bool Queue::begin_message() noexcept {
       return true;
     }
   }
-  if (!requests_.begin(out_)) return false;
+  puts_off_ = requests_.puts_off_send();
+  if (puts_off_ || !requests_.begin(out_)) return false;
   current_ = Current::kRequest;
   return true;
 }

@@ -328,6 +328,7 @@ class Queue final : public iwarp::Inbound {
   std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // a set of Control: not begun yet
   int responses_in_a_row_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;     // waits until the link has room
+  bool puts_off_ UDAPL_GUARDED_BY(qp_locked) = false;    // ... to begin a large Send
   std::uint32_t burst_ UDAPL_GUARDED_BY(qp_locked) = 0;  // posts since the last turn; may wrap
   std::uint32_t turns_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Reactor::turns() at the last post
   bool long_bursts_ UDAPL_GUARDED_BY(qp_locked) = false;

@@ -79,23 +79,32 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
   return DAT_SUCCESS;
 }
 
-void ReceiveQueue::offer_head() noexcept {
+// In a series of Sends several receives are offered, so that the peer need not wait for this side.
+void ReceiveQueue::offer_receives() noexcept {
   Link* const link = shared_.link;
-  if (link == nullptr || receiving_ || offered_ == messages_ + 1) return;
+  if (link == nullptr) return;
   if (messages_ > offers_until_) {
     // The numbers of messages recur: an offer must not remain until then.
     if (offered_ != 0) link->end_offers(shared_.memory);
     offered_ = offers_until_ = 0;
     return;
   }
-  if (receives_.empty() || (!offers_in_series_ && built_at_offer_ == link->built())) return;
-  const Receive& receive = receives_.at(receives_.head());
-  const Segment& segment = *receives_.segments(receives_.head());
+  if (!offers_in_series_ && (receiving_ || built_at_offer_ == link->built())) return;
+  const std::uint32_t most = offers_in_series_ ? shm::kOffers : 1;
+  const std::uint64_t end = messages_ + std::min(receives_.size(), most);
+  const std::uint64_t first = std::max(offered_, messages_ + (receiving_ ? 1 : 0));
+  for (offered_ = first; offered_ < end; ++offered_)
+    offer(static_cast<std::uint32_t>(offered_ - messages_));
+}
+
+void ReceiveQueue::offer(std::uint32_t ahead) noexcept {
+  const std::uint64_t position = receives_.head() + ahead;
+  const Receive& receive = receives_.at(position);
+  const Segment& segment = *receives_.segments(position);
   if (receive.segment_count != 1 || segment.length < kMinSharedSend || receive.pd != shared_.pd)
     return;
-  offered_ = messages_ + 1;
-  built_at_offer_ = link->built();
-  link->offer_receive(shared_.memory, segment, shared_.id);
+  built_at_offer_ = shared_.link->built();
+  shared_.link->offer_receive(shared_.memory, segment, ahead, shared_.id);
 }
 
 // Fast path of resolve_receive() for one segment inside the registration whose pin is kept.

@@ -74,7 +74,7 @@ class ReceiveQueue {
   // be called outside the functions above.
   void offer_next() noexcept UDAPL_REQUIRES(qp_locked) {
     if (offers_until_ != 0) [[unlikely]]
-      offer_head();
+      offer_receives();
   }
 
   // Whether an unfinished message of the peer occupies a buffer of the SRQ.
@@ -108,7 +108,8 @@ class ReceiveQueue {
   [[nodiscard]] bool is_resolved(std::span<const DAT_LMR_TRIPLET> list, Receive& receive) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool take() noexcept UDAPL_REQUIRES(qp_locked);
-  void offer_head() noexcept UDAPL_REQUIRES(qp_locked);
+  void offer_receives() noexcept UDAPL_REQUIRES(qp_locked);
+  void offer(std::uint32_t ahead) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict without_receive() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,
                                        std::size_t length) noexcept UDAPL_REQUIRES(qp_locked);
@@ -138,7 +139,7 @@ class ReceiveQueue {
   // while messages_ is not larger. 0: none, and no offer remains.
   std::uint64_t offers_until_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool offers_in_series_ UDAPL_GUARDED_BY(qp_locked) = false;     // ... even if nothing is sent
-  std::uint64_t offered_ UDAPL_GUARDED_BY(qp_locked) = 0;         // messages_ + 1 at the last offer
+  std::uint64_t offered_ UDAPL_GUARDED_BY(qp_locked) = 0;         // the last message with an offer
   std::uint64_t built_at_offer_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Link::built() then
 
   int soft_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;

@@ -76,6 +76,10 @@ class SendQueue {
   // Called after a post that has not sent its request, or has flushed it: copies a short message.
   void copy_last() noexcept UDAPL_REQUIRES(qp_locked);
   // Whether the first request that has not been built may start now.
+  [[nodiscard]] bool puts_off_send() noexcept UDAPL_REQUIRES(qp_locked) {
+    const Request& request = requests_.at(built_);
+    return request.kind == RequestKind::kSend && shared_.link->puts_off_send(request.length);
+  }
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked) {
     return built_ != requests_.tail() && startable(requests_.at(built_));
   }

@@ -32,7 +32,7 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool di
       borrower_(rings_.borrower()),
       bell_(rings_.bell()),
       peer_memory_(rings_.their_greeting(), rings_.our_greeting(), rings_.granted_by_them(),
-                   rings_.their_receive(), rings_.bell()),
+                   rings_.their_offers(), rings_.bell()),
       direct_(direct),
       idle_pages_(reactor_, handler_) {
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
@@ -154,7 +154,8 @@ std::uint32_t RingStream::look() noexcept {
     release_pages();
   std::uint32_t now = placed;
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
-  if (wants(EPOLLOUT) && (peer_gone_ || writer_.has_room())) now |= EPOLLOUT;
+  const bool lent_enough = lender_.any() && lender_.room() < awaited_loans_;
+  if (wants(EPOLLOUT) && (peer_gone_ || (!lent_enough && writer_.has_room()))) now |= EPOLLOUT;
   if (!peer_gone_ && lender_.needs_collect()) now |= EPOLLOUT;  // awaited or not
   if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
@@ -234,7 +235,7 @@ shm::Grants* RingStream::grants(MrTable& memory) noexcept {
   const shm::Process peer = shm::Process::at_end_of(rings_.bell());
   if (peer.valid())
     grants_.reset(new (std::nothrow)
-                      shm::Grants(rings_.granted_by_us(), rings_.our_receive(), peer));
+                      shm::Grants(rings_.granted_by_us(), rings_.our_offers(), peer));
   memory_ = &memory;
   if (grants_ != nullptr && !asked_) ask_for_loans();  // for its large RDMA Writes
   return grants_.get();

@@ -77,18 +77,19 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   }
 
   // ---- a Send of which both sides copy a part (docs/adr/0080) -----------------------------------
-  // Called before a Send of at least kMinSharedSend bytes is begun, the next one after all that was
-  // sent. Returns the payload of its frames; zeros if the peer has offered no receive for it.
-  // share_until() must follow whenever some of its frames were built, with their end in the stream,
-  // and then send(), with the payload pinned.
+  // Called before a Send of at least kMinSharedSend bytes is begun, with all before it handed over.
+  // Returns the payload of its frames; zeros if it is not shared. Whenever some were built,
+  // share_until() must follow, with their end, and then send(), with the payload pinned.
   static constexpr std::size_t kSharedAtOnce = 1024 * 1024;
   struct SharedFrames {
     std::size_t first = 0;
     std::size_t others = 0;
   };
-  [[nodiscard]] SharedFrames share_send(std::uint32_t number,
-                                        const iwarp::IoSpan& payload) noexcept;
+  [[nodiscard]] SharedFrames share_send(std::uint32_t number, const iwarp::IoSpan& all) noexcept;
   void share_until(std::uint64_t end) noexcept;
+  void note_write() noexcept { wrote_ = true; }  // called for messages that name their destination
+  // Whether a large Send could be shared if some loans were returned first; EPOLLOUT reports that.
+  [[nodiscard]] bool puts_off_send(std::uint32_t number, std::uint32_t length) noexcept;
 
   // ---- a single short frame ---------------------------------------------------------------------
   // Fast path of takes_frame(), put_frame() and show_frames() for a frame of a known size.
@@ -123,6 +124,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] bool write_shared(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] bool write_loans(const shm::Lender::Part& part) noexcept;
   void assist_send() noexcept;
+  [[nodiscard]] bool may_share(const shm::PeerMemory::Access& access) noexcept;
   [[nodiscard]] bool claims(std::uint64_t from) noexcept;
 
   void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
@@ -170,6 +172,8 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   std::uint32_t left_to_peer_ = 0;      // its next loans that are not claimed
   std::uint64_t read_before_send_ = 0;  // the reader's position at the last large Send
   bool shares_sends_ = true;
+  std::size_t awaited_loans_ = 0;  // see puts_off_send()
+  bool wrote_ = false;             // see note_write()
   SharingHabit habit_of_sharing_;
   MrTable* memory_ = nullptr;            // set by the first grants()
   std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants

@@ -89,6 +89,7 @@ std::size_t RingStream::most_frame() const noexcept { return kLarge - 1; }
 
 // An RDMA Write to a sleeping peer is left to reach(), which need not wake the peer.
 bool RingStream::takes_frame(std::size_t bytes, bool write) noexcept {
+  wrote_ |= write;
   return !lender_.any() && !peer_gone_ && !(write && writer_.reader_sleeps()) &&
          writer_.has_room_for(bytes);
 }
@@ -107,6 +108,7 @@ void RingStream::show_frames() noexcept {
 }
 
 std::byte* RingStream::frame_room(std::size_t bytes, bool write) noexcept {
+  wrote_ |= write;
   if (lender_.any() || peer_gone_ || (write && writer_.reader_sleeps())) [[unlikely]]
     return nullptr;
   return writer_.room_in_place(bytes);
@@ -275,7 +277,7 @@ IoResult RingStream::collect_returned() noexcept {
 
 // What the peer has copied so far is intact, and it does not use what it copies from now on.
 void RingStream::recall() noexcept {
-  if (grants_ != nullptr) memory_->take_back_offer(*grants_);
+  if (grants_ != nullptr) memory_->take_back_offers(*grants_);
   end_loans();
 }
 

@@ -44,6 +44,21 @@ RingStream::SharedFrames frames_of_send(std::size_t length) noexcept {
   return {first, (rest / frames + kLine - 1) / kLine * kLine};
 }
 
+// The number of loans of the part that is handed over at once.
+std::size_t loans_of_send(std::size_t length) noexcept {
+  const RingStream::SharedFrames frames = frames_of_send(length);
+  const std::size_t rest = std::min(length, RingStream::kSharedAtOnce) - frames.first;
+  return 1 + (rest + frames.others - 1) / frames.others;
+}
+
+shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length) noexcept {
+  return {.write = true,
+          .stag = number,
+          .length = static_cast<std::uint32_t>(length),
+          .right = kRemoteWrite,
+          .receive = true};
+}
+
 }  // namespace
 
 // ---- RDMA Writes --------------------------------------------------------------------------------
@@ -106,22 +121,31 @@ void RingStream::settle() noexcept {
 
 // ---- Sends --------------------------------------------------------------------------------------
 
-// The peer must have placed everything that was sent before, as the receive that it offers is for
-// the next message.
+// Earlier Sends are placed elsewhere, but an RDMA Write could be to the same memory.
+bool RingStream::may_share(const shm::PeerMemory::Access& access) noexcept {
+  if (wrote_ && writer_.delivered() != put_) return false;
+  wrote_ = false;
+  return direct_ && shares_sends_ && may_lend() && lender_.worthwhile() &&
+         peer_memory_.suits(access, false) && peer_memory_.granted(access);
+}
+
+bool RingStream::puts_off_send(std::uint32_t number, std::uint32_t length) noexcept {
+  awaited_loans_ = 0;
+  if (!lender_.any() || !may_share(access_of_send(number, length))) return false;
+  lender_.reclaim();
+  const std::size_t loans = loans_of_send(length);
+  if (lender_.room() < loans) awaited_loans_ = loans;
+  return awaited_loans_ != 0;
+}
+
 RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
                                                 const iwarp::IoSpan& payload) noexcept {
-  const shm::PeerMemory::Access access{.write = true,
-                                       .stag = number,
-                                       .length = static_cast<std::uint32_t>(payload.size),
-                                       .right = kRemoteWrite,
-                                       .receive = true};
+  const shm::PeerMemory::Access access = access_of_send(number, payload.size);
   const bool answered = std::exchange(read_before_send_, reader_.position()) != reader_.position();
-  if (!answered && access.length < kMinSharedInSeries) return {};
-  if (!direct_ || !shares_sends_ || !may_lend() || !peer_memory_.suits(access, false) ||
-      !lender_.worthwhile() || lender_.any() || writer_.delivered() != put_ ||
-      !peer_memory_.granted(access))
-    return {};
+  if (access.length < kMinSharedInSeries && (!answered || lender_.any())) return {};
+  if (!may_share(access)) return {};
   lender_.reclaim();
+  if (lender_.room() < loans_of_send(access.length)) return {};
   shared_ = access;
   shared_from_ = static_cast<const std::byte*>(payload.data);
   shared_send_ = {put_, put_};

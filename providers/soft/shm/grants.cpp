@@ -167,9 +167,9 @@ bool Users::contain(const Process& process, std::uint32_t thread) const noexcept
 
 // ---- grants -------------------------------------------------------------------------------------
 
-Grants::Grants(GrantSlots& slots, GrantSlot& receive, const Process& peer) noexcept : peer_(peer) {
+Grants::Grants(GrantSlots& slots, OfferSlots& offers, const Process& peer) noexcept : peer_(peer) {
   for (std::size_t i = 0; i < kGrantSlots; ++i) grants_[i].slot = &slots[i];
-  of_receive().slot = &receive;
+  for (std::uint32_t i = 0; i < kOffers; ++i) offer_for(i).slot = &offers[i];
   for (Grant& grant : grants_) grant.owner = this;
 }
 

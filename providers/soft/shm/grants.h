@@ -47,6 +47,10 @@ inline constexpr std::size_t kGrantPlaces = 4;
   return (stag * kSpread >> (32 - kSetBits)) * kGrantPlaces;
 }
 
+// The next receives, by the number of the message that will take them.
+inline constexpr std::uint32_t kOffers = 16;
+using OfferSlots = std::array<GrantSlot, kOffers>;
+
 // Whether the process at the other end of a unix socket is visible and belongs to our user.
 [[nodiscard]] bool is_of_our_user(int socket) noexcept;
 
@@ -110,15 +114,18 @@ class Grants {
     std::uint32_t rights = 0;
   };
 
-  // `receive`: the slot of of_receive().
-  Grants(GrantSlots& slots, GrantSlot& receive, const Process& peer) noexcept;
+  // `offers`: the slots of offers().
+  Grants(GrantSlots& slots, OfferSlots& offers, const Process& peer) noexcept;
 
   [[nodiscard]] bool has(std::uint32_t stag) const noexcept;
   // Returns a place for a grant of this STag: a free one, or one whose grant was withdrawn and must
   // be freed first. Returns null if the peer is accessing the memory of all candidates.
   [[nodiscard]] Grant* place_for(std::uint32_t stag) noexcept;
-  // The grant of the next receive, for a message of the peer; its `stag` is the message's number.
-  [[nodiscard]] Grant& of_receive() noexcept { return grants_.back(); }
+  // The grants of receives, each for a message of the peer; `stag` is the message's number.
+  [[nodiscard]] std::span<Grant> offers() noexcept { return std::span(grants_).last(kOffers); }
+  [[nodiscard]] Grant& offer_for(std::uint32_t number) noexcept {
+    return offers()[number % kOffers];
+  }
   void give(Grant& grant, std::uint32_t stag, std::uint32_t entry, const Range& range) noexcept;
   // No access begins after this.
   static void withdraw(Grant& grant) noexcept;
@@ -139,7 +146,7 @@ class Grants {
 
  private:
   Process peer_;
-  std::array<Grant, kGrantSlots + 1> grants_;
+  std::array<Grant, kGrantSlots + kOffers> grants_;
   std::size_t given_ = 0;
   std::size_t victim_ = 0;
   Region pages_;

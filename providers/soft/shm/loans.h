@@ -65,6 +65,8 @@ class Lender {
     return any;
   }
 
+  // The number of pieces that can be lent now.
+  [[nodiscard]] std::size_t room() const noexcept { return kLoanSlots - (lent_ - reclaimed_); }
   // Whether any memory is lent.
   [[nodiscard]] bool any() const noexcept { return lent_ != ours_; }
   // Where the oldest loan begins in the stream. REQUIRES: any().

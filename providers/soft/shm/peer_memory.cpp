@@ -270,7 +270,7 @@ bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noex
 GrantSlot* PeerMemory::find(const Access& access) noexcept {
   if (access.stag == 0) return nullptr;  // as in an empty slot
   const std::span<GrantSlot> places =
-      access.receive ? std::span(&receive_, 1)
+      access.receive ? std::span(offers_).subspan(access.stag % kOffers, 1)
                      : std::span(granted_).subspan(grant_places(access.stag), kGrantPlaces);
   for (GrantSlot& slot : places) {
     if (slot.stag.load(std::memory_order_acquire) == access.stag) return &slot;

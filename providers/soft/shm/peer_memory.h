@@ -53,9 +53,9 @@ class PeerMemory {
   };
 
   // `bell`: the unix socket that is connected to the peer.
-  PeerMemory(const Greeting& theirs, Greeting& ours, GrantSlots& granted, GrantSlot& receive,
+  PeerMemory(const Greeting& theirs, Greeting& ours, GrantSlots& granted, OfferSlots& offers,
              int bell) noexcept
-      : theirs_(theirs), ours_(ours), granted_(granted), receive_(receive), bell_(bell) {}
+      : theirs_(theirs), ours_(ours), granted_(granted), offers_(offers), bell_(bell) {}
 
   // Whether direct access is worthwhile. `asleep`: whether the peer sleeps; otherwise it could
   // handle a message at once.
@@ -86,7 +86,7 @@ class PeerMemory {
   const Greeting& theirs_;
   Greeting& ours_;
   GrantSlots& granted_;
-  GrantSlot& receive_;
+  OfferSlots& offers_;
   const int bell_;
   State state_ = State::kUntried;
   Remote peer_;      // with its mark

@@ -43,7 +43,7 @@ struct Layout {
   std::array<std::array<std::byte, kPorchSize>, 2> porch;
   alignas(kPage) std::array<GrantSlots, 2> granted;  // by granting side
   std::array<LoanEnds, 2> ends;                      // by writing side
-  std::array<GrantSlot, 2> receives;                 // the next receive of each side
+  std::array<OfferSlots, 2> offers;                  // the next receives of each side
 };
 static_assert(sizeof(Layout) <= Layout::kRingsAt);
 static_assert(offsetof(Layout, granted) == Layout::kPage);
@@ -87,10 +87,8 @@ class Rings {
   [[nodiscard]] GrantSlots& granted_by_them() const noexcept {
     return layout().granted[side(!maker_)];
   }
-  [[nodiscard]] GrantSlot& our_receive() const noexcept { return layout().receives[side(maker_)]; }
-  [[nodiscard]] GrantSlot& their_receive() const noexcept {
-    return layout().receives[side(!maker_)];
-  }
+  [[nodiscard]] OfferSlots& our_offers() const noexcept { return layout().offers[side(maker_)]; }
+  [[nodiscard]] OfferSlots& their_offers() const noexcept { return layout().offers[side(!maker_)]; }
   // Returns the pages that this side writes to the kernel. REQUIRES: the peer has read everything
   // and has returned all loans.
   void release_pages() const noexcept {

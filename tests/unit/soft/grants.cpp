@@ -36,7 +36,7 @@ struct Peer {
     ::close(ends[1]);
     const shm::Process self = shm::Process::at_end_of(bell.get());
     BOOST_REQUIRE(self.valid());
-    grants = std::make_unique<shm::Grants>(slots, layout.receives[0], self);
+    grants = std::make_unique<shm::Grants>(slots, layout.offers[0], self);
     shm::greet(layout.greeting[0]);
   }
   // The slot of an STag, or null if there is none.
@@ -281,10 +281,13 @@ BOOST_AUTO_TEST_CASE(more_peers_than_are_examined_at_once) {
   for (const Peer& each : peers) BOOST_TEST(each.grants->empty());
 }
 
-// ---- the next receive ---------------------------------------------------------------------------
+// ---- the next receives --------------------------------------------------------------------------
 
 struct OfferFixture : Fixture {
-  shm::GrantSlot& slot = peer.layout.receives[0];
+  shm::GrantSlot& slot_of(std::uint32_t number) {
+    return peer.layout.offers[0][number % shm::kOffers];
+  }
+  shm::GrantSlot& slot = slot_of(1);
   const MrRef ref = reg();
 
   void offer(std::uint32_t number, const MrRef& memory_ref) {
@@ -292,25 +295,33 @@ struct OfferFixture : Fixture {
   }
 };
 
-BOOST_FIXTURE_TEST_CASE(a_receive_is_offered_until_the_next_one_is, OfferFixture) {
+BOOST_FIXTURE_TEST_CASE(a_receive_is_offered_until_its_place_is_needed, OfferFixture) {
   const MrRef other = reg();
-  for (std::uint32_t number = 1; number < 20; ++number) {
+  for (std::uint32_t number = 1; number < 20 * shm::kOffers; ++number) {
     offer(number, number % 3 == 0 ? other : ref);
-    BOOST_TEST(slot.stag == number);
-    BOOST_TEST(slot.address == reinterpret_cast<std::uintptr_t>(memory.data()) + number);
-    BOOST_TEST(slot.length == 100U);
-    BOOST_TEST(slot.rights == kRemoteWrite);
+    const shm::GrantSlot& next = slot_of(number);
+    BOOST_TEST(next.stag == number);
+    BOOST_TEST(next.address == reinterpret_cast<std::uintptr_t>(memory.data()) + number);
+    BOOST_TEST(next.length == 100U);
+    BOOST_TEST(next.rights == kRemoteWrite);
+    if (number > 1) BOOST_TEST(slot_of(number - 1).stag == number - 1);
   }
   grant(stag(ref));
-  offer(20, ref);
+  table.end_offers(*peer.grants);
+  for (const shm::GrantSlot& each : peer.layout.offers[0]) BOOST_TEST(each.stag == 0U);
+  offer(1, ref);
+  offer(2, ref);
+  offer(3, other);
   table.revoke(ref);
-  BOOST_TEST(slot.stag == 0U);
-  offer(21, ref);  // no longer registered
+  BOOST_TEST(slot_of(1).stag == 0U);
+  BOOST_TEST(slot_of(2).stag == 0U);
+  BOOST_TEST(slot_of(3).stag == 3U);
+  offer(1, ref);  // no longer registered
   BOOST_TEST(slot.stag == 0U);
   offer(0, other);  // as an empty slot
-  BOOST_TEST(slot.stag == 0U);
-  offer(22, other);
-  BOOST_TEST(slot.stag == 22U);
+  BOOST_TEST(slot_of(0).stag == 0U);
+  offer(1, other);
+  BOOST_TEST(slot.stag == 1U);
   table.revoke(other);
   BOOST_TEST(peer.grants->empty());
 }
@@ -322,12 +333,12 @@ BOOST_FIXTURE_TEST_CASE(memory_of_an_offered_receive_that_is_being_written, Offe
   BOOST_TEST((revoked.wait_for(50ms) == std::future_status::timeout));
   BOOST_TEST(slot.stag == 0U);
   const MrRef other = reg();
-  offer(2, other);  // the slot is in use
+  offer(1 + shm::kOffers, other);  // the slot is in use
   BOOST_TEST(slot.stag == 0U);
   slot.user = 0;
   BOOST_TEST((revoked.wait_for(kPatience) == std::future_status::ready));
-  offer(2, other);
-  BOOST_TEST(slot.stag == 2U);
+  offer(1 + shm::kOffers, other);
+  BOOST_TEST(slot.stag == 1 + shm::kOffers);
   table.revoke(other);
 }
 
@@ -342,23 +353,24 @@ BOOST_FIXTURE_TEST_CASE(an_offer_ends, OfferFixture) {
   slot.user = 0;
   table.end_offers(*peer.grants);
   BOOST_TEST(peer.grants->empty());
-  offer(2, ref);
-  BOOST_TEST(slot.stag == 2U);
+  offer(1 + shm::kOffers, ref);
+  BOOST_TEST(slot.stag == 1 + shm::kOffers);
   table.revoke(ref);
 }
 
-// Before the receive is flushed.
+// Before the receives are flushed.
 BOOST_FIXTURE_TEST_CASE(an_offer_is_taken_back, OfferFixture) {
-  table.take_back_offer(*peer.grants);
+  table.take_back_offers(*peer.grants);
   offer(1, ref);
+  offer(2, ref);
   slot.user = static_cast<std::uint32_t>(::gettid());
   std::jthread writer([&] {
-    while (slot.stag != 0) {
+    while (slot.stag != 0 || slot_of(2).stag != 0) {
     }
     memory[0] = std::byte{1};
     slot.user = 0;
   });
-  table.take_back_offer(*peer.grants);
+  table.take_back_offers(*peer.grants);
   BOOST_TEST((memory[0] == std::byte{1}));
   table.revoke(ref);
 }
@@ -368,9 +380,9 @@ BOOST_FIXTURE_TEST_CASE(an_offer_is_taken_back, OfferFixture) {
 BOOST_FIXTURE_TEST_CASE(offers_that_are_not_given_back, OfferFixture) {
   offer(1, ref);
   std::thread([&] { slot.user = static_cast<std::uint32_t>(::gettid()); }).join();
-  table.take_back_offer(*peer.grants);
+  table.take_back_offers(*peer.grants);
   slot.user = static_cast<std::uint32_t>(::gettid());
-  table.take_back_offer(*peer.grants);
+  table.take_back_offers(*peer.grants);
   auto revoked = std::async(std::launch::async, [&] { table.revoke(ref); });
   BOOST_TEST((revoked.wait_for(50ms) == std::future_status::timeout));
   slot.user = 0;
@@ -400,7 +412,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_after_revocation) {
   for (Peer& each : peers) {
     threads.emplace_back([&] {
       shm::PeerMemory reach(each.layout.greeting[0], each.layout.greeting[1], each.slots,
-                            each.layout.receives[0], each.bell.get());
+                            each.layout.offers[0], each.bell.get());
       std::vector<std::byte> bytes(kSize, std::byte{0x77});
       const iovec piece{bytes.data(), bytes.size()};
       const shm::PeerMemory::Access any{.write = true, .length = kSize, .right = kRemoteWrite};

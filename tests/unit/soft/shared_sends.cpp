@@ -328,6 +328,113 @@ BOOST_FIXTURE_TEST_CASE(both_sides_place_it, Fixture) {
   BOOST_TEST(writes != before);
 }
 
+// While the peer stands, with messages before it that it has not received: all of them are written,
+// as far as there are places for loans, and the others follow once it goes on.
+BOOST_AUTO_TEST_CASE(several_in_flight) {
+  constexpr std::size_t kMessages = 12;
+  until_shared([](Fixture& pair) {
+    std::vector<std::vector<std::byte>> into(kMessages, std::vector<std::byte>(kLarge));
+    std::vector<std::unique_ptr<Mr>> registered;
+    for (std::size_t i = 0; i != kMessages; ++i) {
+      registered.push_back(pair.b.reg(into[i]));
+      const auto segment = local(*registered.back(), into[i]);
+      REQUIRE_OK(pair.b.qp->post_recv(5 + i, &segment, 1, kSignalled));
+    }
+    {
+      const Driven b_is_driven(pair.b, pair.a);
+      const Standstill b_stands(*pair.b.reactor);
+      for (int i = 0; i < 10'000; ++i) pair.a.reactor->progress();
+      int shared = 0;
+      for (std::size_t i = 0; i != kMessages; ++i) {
+        const int before = writes;
+        pair.send(5 + i);
+        if (writes != before) ++shared;
+      }
+      pair.shared = shared > 1;
+    }
+    for (std::size_t i = 0; i != kMessages; ++i) {
+      BOOST_TEST(pair.next(*pair.b.recv_cq).id == 5 + i);
+      BOOST_TEST(pair.next(*pair.a.request_cq).id == 5 + i);
+      BOOST_TEST((pair.near == into[i]));
+    }
+  });
+}
+
+// An end while some are written, and others wait for room: none of those is lost without a word.
+BOOST_AUTO_TEST_CASE(an_end_with_several_in_flight) {
+  constexpr std::size_t kMessages = 12;
+  until_shared([](Fixture& pair) {
+    for (std::size_t i = 0; i != kMessages; ++i) pair.receive(5 + i);
+    {
+      const Driven b_is_driven(pair.b, pair.a);
+      const Standstill b_stands(*pair.b.reactor);
+      for (int i = 0; i < 10'000; ++i) pair.a.reactor->progress();
+      const int before = writes;
+      for (std::size_t i = 0; i != kMessages; ++i) pair.send(5 + i);
+      pair.shared = writes != before;
+      pair.b.qp->disconnect(transport::DisconnectMode::kAbrupt);
+    }
+    for (std::size_t i = 0; i != kMessages; ++i) {
+      BOOST_TEST(pair.next(*pair.b.recv_cq).id == 5 + i);
+      BOOST_TEST(pair.next(*pair.a.request_cq).id == 5 + i);
+    }
+    BOOST_TEST(pair.wait([&] { return pair.a.sink.ended(); }));
+  });
+}
+
+// Sent before it, but not placed yet: it could be to the same memory.
+BOOST_AUTO_TEST_CASE(an_unplaced_write_before_it) {
+  bool any = false;  // the Write was sent while b stood
+  for (int i = 0; i < 100 && !any; ++i) {
+    Fixture pair;
+    pair.acquaint();
+    pair.receive(5);
+    {
+      const Driven b_is_driven(pair.b, pair.a);
+      const Standstill b_stands(*pair.b.reactor);
+      for (int polls = 0; polls < 10'000; ++polls) pair.a.reactor->progress();
+      const std::array<std::byte, 8> old{};
+      pair.near[0] = std::byte{1};
+      const auto from = local(*pair.near_mr, pair.near.data(), old.size());
+      REQUIRE_OK(pair.a.qp->post_rdma_write(
+          4, &from, 1, remote(pair.far_mr->rmr_context(), pair.far.data(), old.size()),
+          kSignalled));
+      any = std::equal(old.begin(), old.end(), pair.far.begin());
+      const int before = writes;
+      pair.send(5);
+      if (any) BOOST_TEST(writes == before);
+    }
+    BOOST_TEST(pair.next(*pair.a.request_cq).id == 4U);
+    BOOST_TEST(pair.next(*pair.a.request_cq).id == 5U);
+    pair.expect(DAT_DTO_SUCCESS);
+    BOOST_TEST((pair.near == pair.far));
+  }
+  BOOST_TEST(any);
+}
+
+// The third Send waits for room. If the peer does not make any, the loans are copied, and the Send
+// goes through the ring.
+BOOST_FIXTURE_TEST_CASE(those_that_wait_for_room_go_on_without_the_peer, Fixture) {
+  constexpr std::size_t kMessages = 12;
+  constexpr std::size_t kSent = 3;
+  acquaint();
+  std::size_t sent = 0;
+  const auto any_sent = [&] {
+    Completion c{};
+    return a.request_cq->poll(&c, 1) == 1;
+  };
+  {
+    const Driven b_is_driven(b, a);
+    const Standstill b_stands(*b.reactor);
+    for (std::size_t i = 0; i != kMessages; ++i) receive(5 + i);
+    for (std::size_t i = 0; i != kMessages; ++i) send(5 + i);
+    BOOST_TEST(eventually([&] { return (sent += any_sent() ? 1 : 0) == kSent; }, {&a}));
+  }
+  for (std::size_t i = 0; i != kMessages; ++i) BOOST_TEST(next(*b.recv_cq).id == 5 + i);
+  BOOST_TEST(wait([&] { return (sent += any_sent() ? 1 : 0) == kMessages; }));
+  BOOST_TEST((near == far));
+}
+
 BOOST_FIXTURE_TEST_CASE(messages_larger_than_what_is_shared_at_once, Fixture) {
   constexpr std::size_t kHuge = 5'000'001;
   acquaint();

@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(another_pid_namespace_is_out_of_reach,
     const pid_t inner = ::fork();
     if (inner == 0) {
       const Fd socket = meeting.connect();
-      PeerMemory peer(ours, theirs, slots, layout.receives[0], socket.get());
+      PeerMemory peer(ours, theirs, slots, layout.offers[0], socket.get());
       ::_exit(suits(peer) ? 1 : 0);
     }
     int inner_status = 0;
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_granted_is_not_touched) {
 // The receive of one message is not used for another, nor beyond its end.
 BOOST_AUTO_TEST_CASE(an_offered_receive_is_for_one_message) {
   constexpr std::uint32_t kNumber = 5;
-  GrantSlot& receive = layout.receives[0];
+  GrantSlot& receive = layout.offers[0][kNumber % kOffers];
   receive.length = 1000;
   receive.address = reinterpret_cast<std::uintptr_t>(memory.data());
   receive.rights = kWrite;

@@ -91,7 +91,7 @@ struct PeerFixture {
       if (before) before();
       const Fd socket = meeting.connect();
       childs_bell = socket.get();
-      PeerMemory peer(ours, theirs, slots, layout.receives[0], socket.get());
+      PeerMemory peer(ours, theirs, slots, layout.offers[0], socket.get());
       ::_exit(socket.valid() ? child_does(peer) : 99);
     }
     bell = meeting.accept();
