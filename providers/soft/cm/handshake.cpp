@@ -134,6 +134,7 @@ Status TcpHandshake::begin_attempt() noexcept {
   int error = fd.valid() ? 0 : errno;
   if (error == 0) {
     if (limited_) ::setsockopt(fd.get(), IPPROTO_TCP, TCP_SYNCNT, &kSynRetries, sizeof kSynRetries);
+    if (same_host(local_, remote_)) TcpStream::choose_unpaced(fd.get());
     error = begin_connect(fd, remote_);
     try {
       stream_ = std::make_unique<TcpStream>(reactor_, std::move(fd), endpoints_);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <string_view>
 
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -14,6 +15,7 @@
 
 #include "common/fork.h"
 #include "common/not_cancelled.h"
+#include "providers/connecting/socket_address.h"
 #include "providers/soft/io/lingering_close.h"
 #include "providers/soft/io/reset_connection.h"
 #include "providers/soft/io/socket_calls.h"
@@ -233,6 +235,13 @@ void TcpStream::refresh_endpoints() noexcept {
     endpoints_.remote = address;
     endpoints_.remote_port = address.port();
   }
+  if (same_host(endpoints_.local, endpoints_.remote)) choose_unpaced(fd());
+}
+
+// If it is not permitted, the system's stays.
+void TcpStream::choose_unpaced(int socket) noexcept {
+  constexpr std::string_view kUnpaced = "reno";
+  ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size());
 }
 
 }  // namespace udapl::soft

@@ -33,7 +33,12 @@ class TcpStream final : public ByteStream {
   IoResult send(std::span<const std::byte> bytes) noexcept;
   IoResult peek(std::span<std::byte> room) noexcept;
   [[nodiscard]] int pending_error() noexcept;  // SO_ERROR, which is cleared
-  void refresh_endpoints() noexcept;           // from the socket
+  // For a socket whose ends are on one host: nothing is congested there, and a congestion control
+  // that paces, as BBR does, would only slow it down (docs/adr/0091). BBR goes on pacing if it is
+  // replaced after the connection was established, though less.
+  static void choose_unpaced(int socket) noexcept;
+  // Reads them from the socket. If they are on one host, calls choose_unpaced().
+  void refresh_endpoints() noexcept;
   [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <thread>
 
 #include "common/fork.h"
@@ -62,9 +63,25 @@ int option(const TcpStream& stream, int level, int name) {
   return value;
 }
 
+std::string congestion_control(int socket) {
+  std::array<char, 16> name{};
+  socklen_t size = name.size();
+  BOOST_REQUIRE(::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0);
+  return name.data();
+}
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(tcp_stream, Pair)
+
+// Reno is always available, and its name differs from the default's on most systems.
+BOOST_AUTO_TEST_CASE(within_a_host_segments_are_not_paced) {
+  const std::string before = congestion_control(peer.fd());
+  BOOST_TEST(congestion_control(stream->fd()) == before);
+  stream->refresh_endpoints();
+  BOOST_TEST(congestion_control(stream->fd()) == "reno");
+  BOOST_TEST(congestion_control(peer.fd()) == before);
+}
 
 BOOST_AUTO_TEST_CASE(options_for_low_latency_and_dead_peers) {
   BOOST_TEST(option(*stream, IPPROTO_TCP, TCP_NODELAY) == 1);
