@@ -192,7 +192,9 @@ bool IwarpLink::build(std::size_t limit) noexcept {
       sender_.set_emss(std::exchange(emss_behind_, 0));
     }
   }
+  if (sender_.checksums() && rings_ == nullptr && limit > piece_) limit = piece_;
   const bool done = sender_.fill(batch_, limit) == iwarp::Sender::Fill::kDone;
+  if (!done) piece_ += kMorePiece;
   built_ = batch_.appended();
   refers_ = batch_.refers();
   if (shares_) rings_->share_until(built_);

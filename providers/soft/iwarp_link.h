@@ -78,7 +78,10 @@ class IwarpLink final : public Link {
   [[nodiscard]] bool send_at_once(const Short& message) noexcept override;
   bool build(std::size_t limit) noexcept override;
   Flushed flush() noexcept override;
-  void end_pass() noexcept override { batch_.shrink(); }
+  void end_pass() noexcept override {
+    batch_.shrink();
+    if (all_sent() && !sender_.busy()) piece_ = kFirstPiece;
+  }
   void collect_returned() noexcept override { count_sent(stream_->collect_returned()); }
   void recall(Close how) noexcept override {
     collect_returned();
@@ -144,6 +147,10 @@ class IwarpLink final : public Link {
   [[nodiscard]] bool front_is_stuck(std::size_t bytes) noexcept;
 
   static constexpr std::uint32_t kMinChosen = 16 * 1024;
+  // With a CRC, about this much of a message is built after a pause before it is sent, so that the
+  // peer can begin; each further piece is longer by kMorePiece, because fewer calls cost less.
+  static constexpr std::size_t kFirstPiece = 32 * 1024;
+  static constexpr std::size_t kMorePiece = 64 * 1024;
 
   std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;
@@ -153,10 +160,11 @@ class IwarpLink final : public Link {
   KeptBytes rest_;  // of the last frame, see prepare_end()
   iwarp::Receiver receiver_;
   Staging staging_;
-  RingStream* rings_ = nullptr;    // stream_, if it is one
-  bool shares_ = false;            // the message being built is a shared Send
-  std::uint32_t emss_behind_ = 0;  // ... of its frames behind the first, which is not built yet
-  bool in_frames_ = false;         // short messages are put into the stream without the batch
+  RingStream* rings_ = nullptr;      // stream_, if it is one
+  bool shares_ = false;              // the message being built is a shared Send
+  std::uint32_t emss_behind_ = 0;    // ... of its frames behind the first, which is not built yet
+  std::size_t piece_ = kFirstPiece;  // the next one
+  bool in_frames_ = false;           // short messages are put into the stream without the batch
   bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
   std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
   int cut_looks_ = 0;          // checks since that size changed

@@ -29,7 +29,7 @@ class TxBatch {
  public:
   // The minimum sizes that suffice for any FPDU the Sender builds, with markers: kMinSpans if all
   // payload is copied, kMinReferringSpans if payload is referenced.
-  static constexpr std::size_t kMinSpans = 4;
+  static constexpr std::size_t kMinSpans = 8;
   static constexpr std::size_t kMinReferringSpans = 160;
   static constexpr std::size_t kMinArena = 512;
   // The number of entries once the batch references payload: about 125 full-size FPDUs.
@@ -97,6 +97,13 @@ class TxBatch {
   bool can_enlarge() const noexcept { return large_ == nullptr || empty(); }
   // The free part of the arena: write there, then call append_arena() with the number of bytes.
   std::byte* arena_end() noexcept { return arena_ + arena_used_; }
+  // Leaves out bytes so that what follows `front` bytes at arena_end() begins a cache line; at most
+  // kLine - 1. What is appended next needs an entry of its own.
+  static constexpr std::size_t kLine = 64;
+  void align_arena(std::size_t front) noexcept {
+    const std::uintptr_t next = reinterpret_cast<std::uintptr_t>(arena_end()) + front;
+    arena_used_ += (kLine - next % kLine) % kLine;
+  }
   void append_arena(std::size_t bytes) noexcept;
   void append_payload(const void* data, std::size_t bytes) noexcept;
   void keep() noexcept { kept_until_ = appended_; }  // see kept(): all bytes so far

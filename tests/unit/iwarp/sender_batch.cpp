@@ -56,6 +56,27 @@ BOOST_AUTO_TEST_CASE(payload_at_a_slow_distance_is_copied_late) {
   }
 }
 
+// Payload that is copied begins a cache line, whatever precedes it, also while the batch has few
+// entries. Smaller frames follow each other closely, in one entry.
+BOOST_AUTO_TEST_CASE(large_copied_payload_begins_a_cache_line) {
+  const Bytes data = pattern(80'000);
+  const IoSpan piece{data.data(), data.size()};
+  Sender sender({.crc = true, .markers = false, .emss = 8300});
+  TxBatch batch(0, 0);
+  sender.begin_send(Opcode::kSend, 0, {&piece, 1}, 80'000);
+  BOOST_REQUIRE((sender.fill(batch) == Sender::Fill::kDone));
+  BOOST_REQUIRE_EQUAL(batch.spans().size(), TxBatch::kMinSpans - 1);
+  for (const IoSpan& span : batch.spans())
+    BOOST_TEST((reinterpret_cast<std::uintptr_t>(span.data) + 20) % TxBatch::kLine == 0U);
+  batch.consume(batch.pending_bytes());
+  const IoSpan small{data.data(), 1000};
+  for (int message = 0; message != 4; ++message) {
+    sender.begin_write(7, 0, {&small, 1}, 1000);
+    BOOST_REQUIRE((sender.fill(batch) == Sender::Fill::kDone));
+  }
+  BOOST_TEST(batch.spans().size() == 1U);
+}
+
 // A batch that starts small grows when the first payload is referred to, behind the pending bytes,
 // and sends the same stream.
 BOOST_AUTO_TEST_CASE(entries_come_when_payload_is_referred_to) {
