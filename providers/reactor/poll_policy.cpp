@@ -15,10 +15,36 @@ bool PollPolicy::others_ran() noexcept {
   return switches != switches_.exchange(switches, std::memory_order_relaxed);
 }
 
+// While others run, that is asked now and then only: each process that yields makes the others wait
+// for what it does besides.
+bool PollPolicy::check_due() noexcept {
+  if (!contended()) return true;
+  const std::uint32_t unchecked = unchecked_.load(std::memory_order_relaxed) + 1;
+  const bool due = unchecked >= tuning::kYieldsPerCheck;
+  unchecked_.store(due ? 0 : unchecked, std::memory_order_relaxed);
+  return due;
+}
+
+// Returns how many polls precede the next yield, after a find while others run. Either the peer
+// that will answer runs on another processor, and then it does so within kPatientPolls; or it waits
+// for a processor itself, perhaps for this one.
+std::uint32_t PollPolicy::patience() noexcept {
+  const bool brief = last_yield_.load(std::memory_order_relaxed) == Others::kBriefly;
+  last_yield_.store(Others::kNone, std::memory_order_relaxed);
+  const std::uint32_t row = brief ? after_yields_.load(std::memory_order_relaxed) + 1 : 0;
+  after_yields_.store(row, std::memory_order_relaxed);
+  const bool patient = row < tuning::kImpatientAfter || row % tuning::kPatientAgain == 0;
+  return patient ? tuning::kPatientPolls : tuning::kContendedStride;
+}
+
 void PollPolicy::yield(std::uint32_t poll) noexcept {
   const Clock::time_point before = Clock::now();
   ::sched_yield();
-  yielded(poll, Clock::now() - before > tuning::kContendedYield && others_ran());
+  const Clock::duration took = Clock::now() - before;
+  const bool ran = took > tuning::kContendedYield && (!check_due() || others_ran());
+  yielded(poll, !ran                        ? Others::kNone
+                : took < tuning::kLongYield ? Others::kBriefly
+                                            : Others::kLong);
 }
 
 }  // namespace udapl

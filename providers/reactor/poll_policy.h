@@ -34,7 +34,7 @@ class PollPolicy {
   void found() noexcept {
     polls_.store(0, std::memory_order_relaxed);
     turn_at_.store(0, std::memory_order_relaxed);
-    yield_at_.store(contended() ? tuning::kPatientPolls : tuning::kUncontendedStride,
+    yield_at_.store(contended() ? patience() : tuning::kUncontendedStride,
                     std::memory_order_relaxed);
   }
   void found_nothing(std::uint32_t poll, bool eager) noexcept {
@@ -49,11 +49,16 @@ class PollPolicy {
     return yield_at_.load(std::memory_order_relaxed) - poll - 1 >= tuning::kUncontendedStride;
   }
   void yield(std::uint32_t poll) noexcept;
+  // Whether other threads ran during a yield, and for how long.
+  enum class Others : std::uint8_t { kNone, kBriefly, kLong };
   // The part of yield() after the yield: the next one is due later if no other thread was ready to
   // run.
-  void yielded(std::uint32_t poll, bool contended) noexcept {
-    contended_.store(contended, std::memory_order_relaxed);
-    yield_at_.store(poll + (contended ? tuning::kContendedStride : tuning::kUncontendedStride),
+  void yielded(std::uint32_t poll, Others ran) noexcept {
+    last_yield_.store(ran, std::memory_order_relaxed);
+    contended_.store(ran != Others::kNone, std::memory_order_relaxed);
+    yield_at_.store(poll + (ran == Others::kNone      ? tuning::kUncontendedStride
+                            : ran == Others::kBriefly ? tuning::kContendedStride
+                                                      : tuning::kLongYieldStride),
                     std::memory_order_relaxed);
   }
   // Returns whether others ran when the application yielded last.
@@ -83,6 +88,8 @@ class PollPolicy {
   }
 
  private:
+  [[nodiscard]] std::uint32_t patience() noexcept;
+  [[nodiscard]] bool check_due() noexcept;
   [[nodiscard]] bool others_ran() noexcept;
 
   std::atomic<std::uint32_t> polls_{0};    // in a row that found nothing
@@ -90,6 +97,9 @@ class PollPolicy {
   std::atomic<std::uint32_t> yield_at_{tuning::kUncontendedStride};
   std::atomic<std::uint32_t> blocked_{0};  // polls in a row that found a leader asleep
   std::atomic<bool> contended_{false};
+  std::atomic<Others> last_yield_{Others::kNone};  // since the last find
+  std::atomic<std::uint32_t> after_yields_{0};     // finds in a row that came after a brief yield
+  std::atomic<std::uint32_t> unchecked_{0};        // yields since others_ran()
   std::atomic<std::uint32_t> among_takes_{0};
   std::atomic<long> switches_{0};  // context switches of the thread that yielded last
   std::atomic<Clock::rep> took_many_at_{0};

@@ -12,11 +12,21 @@ namespace udapl::tuning {
 // The first kEagerPolls make a turn each, then only every kStride-th.
 inline constexpr std::uint32_t kEagerPolls = 4;
 inline constexpr std::uint32_t kStride = 4;
-// A long yield makes the peer wait long, so that it yields, too: hence the patience.
+// A long yield makes the peer wait long, so that it yields, too: hence the patience. If
+// kImpatientAfter finds in a row came after a brief yield, there is none, except for one in
+// kPatientAgain: then the peers take turns on the same processors.
 inline constexpr std::uint32_t kPatientPolls = 32;        // before the first yield, if others ran
-inline constexpr std::uint32_t kContendedStride = 12;     // between yields, if others ran
+inline constexpr std::uint32_t kContendedStride = 4;      // between yields, if others ran briefly
+inline constexpr std::uint32_t kLongYieldStride = 12;     // ... if they ran for long
 inline constexpr std::uint32_t kUncontendedStride = 512;  // before each yield, if none ran
-inline constexpr auto kContendedYield = std::chrono::microseconds(2);
+inline constexpr std::uint32_t kImpatientAfter = 2;
+inline constexpr std::uint32_t kPatientAgain = 8;
+// Others ran during a yield if it took this long and the kernel has counted a switch. While they
+// run, every kYieldsPerCheck-th yield finds out.
+inline constexpr auto kContendedYield = std::chrono::microseconds(1);
+inline constexpr std::uint32_t kYieldsPerCheck = 16;
+// One that never yields runs until the kernel takes its processor away, some milliseconds.
+inline constexpr auto kLongYield = std::chrono::microseconds(200);
 // After this many polls in a row that find a leader asleep, the leader is asked to make way.
 inline constexpr std::uint32_t kBlockedPolls = 64;
 

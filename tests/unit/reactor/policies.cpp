@@ -24,14 +24,16 @@ bool poll_in_vain(PollPolicy& policy) {
   return due;
 }
 
+using Others = PollPolicy::Others;
+
 // How many polls in vain precede the next yield.
-std::uint32_t polls_to_yield(PollPolicy& policy, bool contended) {
+std::uint32_t polls_to_yield(PollPolicy& policy, Others ran) {
   for (std::uint32_t polls = 0; polls != 10'000; ++polls) {
     const std::uint32_t poll = policy.count();
     if (!policy.due(poll)) continue;
     policy.found_nothing(poll, false);
     if (!policy.yield_due(poll)) continue;
-    policy.yielded(poll, contended);
+    policy.yielded(poll, ran);
     return polls;
   }
   return 0;
@@ -103,14 +105,55 @@ BOOST_AUTO_TEST_CASE(turn_is_due_though_planned_far_ahead) {
 
 BOOST_AUTO_TEST_CASE(yields_are_rare_unless_others_run) {
   PollPolicy policy;
-  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kUncontendedStride);
+  BOOST_TEST(polls_to_yield(policy, Others::kBriefly) + 1 == tuning::kUncontendedStride);
   BOOST_TEST(policy.contended());
-  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kContendedStride);
-  BOOST_TEST(polls_to_yield(policy, false) + 1 == tuning::kContendedStride);
+  BOOST_TEST(polls_to_yield(policy, Others::kBriefly) + 1 == tuning::kContendedStride);
+  BOOST_TEST(polls_to_yield(policy, Others::kNone) + 1 == tuning::kContendedStride);
   BOOST_TEST(!policy.contended());
-  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kUncontendedStride);
+  BOOST_TEST(polls_to_yield(policy, Others::kBriefly) + 1 == tuning::kUncontendedStride);
   policy.found();
-  BOOST_TEST(polls_to_yield(policy, true) + 1 == tuning::kPatientPolls);
+  BOOST_TEST(polls_to_yield(policy, Others::kBriefly) + 1 == tuning::kPatientPolls);
+}
+
+// The peer that would answer at once has no processor.
+BOOST_AUTO_TEST_CASE(patience_ends_if_answers_come_after_yields) {
+  PollPolicy policy;
+  (void)polls_to_yield(policy, Others::kBriefly);
+  int patient = 0;
+  for (std::uint32_t find = 1; find != 4 * tuning::kPatientAgain + 1; ++find) {
+    policy.found();
+    const std::uint32_t polls = polls_to_yield(policy, Others::kBriefly) + 1;
+    if (find >= tuning::kImpatientAfter && find % tuning::kPatientAgain != 0)
+      BOOST_TEST(polls == tuning::kContendedStride);
+    else
+      BOOST_TEST(polls == tuning::kPatientPolls);
+    patient += polls == tuning::kPatientPolls ? 1 : 0;
+  }
+  BOOST_TEST(patient == 5);
+}
+
+BOOST_AUTO_TEST_CASE(patience_returns_with_an_answer_before_the_yield) {
+  PollPolicy policy;
+  (void)polls_to_yield(policy, Others::kBriefly);
+  for (std::uint32_t find = 0; find != 3; ++find) {
+    policy.found();
+    (void)polls_to_yield(policy, Others::kBriefly);
+  }
+  policy.found();  // from now on without patience
+  (void)poll_in_vain(policy);
+  policy.found();
+  BOOST_TEST(polls_to_yield(policy, Others::kBriefly) + 1 == tuning::kPatientPolls);
+}
+
+// Two peers whose processors others use for milliseconds get some messages through in between.
+BOOST_AUTO_TEST_CASE(patience_remains_if_yields_are_long) {
+  PollPolicy policy;
+  (void)polls_to_yield(policy, Others::kLong);
+  BOOST_TEST(polls_to_yield(policy, Others::kLong) + 1 == tuning::kLongYieldStride);
+  for (std::uint32_t find = 0; find != 2 * tuning::kPatientAgain; ++find) {
+    policy.found();
+    BOOST_TEST(polls_to_yield(policy, Others::kLong) + 1 == tuning::kPatientPolls);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(many_blocked_polls_ask_the_leader_to_go) {
