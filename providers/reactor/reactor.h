@@ -129,9 +129,14 @@ class Reactor final : private WaitWord::Waker {
     // seq_cst: either a caller that has queued work sees the driving thread, or it sees the work.
     return role_.unguarded() && lease_.parked();
   }
-  // The same inside one of the reactor's calls: whether it is a poll of the application that drives.
+  // The same inside one of the reactor's calls: whether it is a poll of the application that
+  // drives.
   [[nodiscard]] bool polled_here() const noexcept {
     return driven_here() && lease_.parked() && !leader_present_.load(std::memory_order_relaxed);
+  }
+  // Whether it is a wait of the application.
+  [[nodiscard]] bool leads_here() const noexcept {
+    return driven_here() && leader_present_.load(std::memory_order_relaxed);
   }
   // Called by an application thread that moves so much data that this takes longer than the lease
   // after a poll, and that is going to poll again: keeps the service thread from taking over

@@ -51,9 +51,12 @@ void Reactor::announce_work() noexcept {
   if (!wake_sleeper() && role_.free()) lease_.wake_service_thread();
 }
 
-// Wakes the sleeping thread if it would sleep past `when`.
+// Wakes the sleeping thread if it would sleep past `when`. A leader that starts a timer in one of
+// its calls sees it before it sleeps, and the lease that it renews when it leaves does not outlast
+// the timer.
 void Reactor::announce_timer(Clock::time_point when) noexcept {
-  if (!wake_sleeper() && lease_.ends_after(when)) lease_.wake_service_thread();
+  if (leads_here() || wake_sleeper()) return;
+  if (lease_.ends_after(when)) lease_.wake_service_thread();
 }
 
 bool Reactor::has_work() const noexcept {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The reactor: no thread wakes up without a reason.
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "tests/unit/reactor/bell.h"
+#include "tests/unit/reactor/timer_wakes.h"
 
 namespace udapl::test {
 
@@ -22,6 +25,38 @@ bool sleeps_through() {
   }
   return false;
 }
+
+// Its handler starts a timer, and ends the wait.
+class Starter final : public Handler {
+ public:
+  explicit Starter(Reactor& reactor) : reactor_(reactor), fd_(::eventfd(0, EFD_NONBLOCK)) {
+    BOOST_REQUIRE(reactor_.watch(fd_.get(), EPOLLIN, *this).ok());
+  }
+  ~Starter() {
+    reactor_.unwatch(fd_.get(), *this);
+    reactor_.quiesce(*this);
+  }
+  void ring() {
+    const std::uint64_t one = 1;
+    if (::write(fd_.get(), &one, sizeof one) != sizeof one) std::abort();
+  }
+  void on_ready(std::uint32_t) noexcept override {
+    std::uint64_t value = 0;
+    [[maybe_unused]] const auto got = ::read(fd_.get(), &value, sizeof value);
+    timer_.start_after(5ms);
+    word.signal();
+  }
+
+  WaitWord word;
+  std::atomic<int> fired{0};
+
+ private:
+  void fire() noexcept { ++fired; }
+
+  Reactor& reactor_;
+  Fd fd_;
+  Timer timer_{reactor_, Call::to<&Starter::fire>(this)};
+};
 
 }  // namespace
 
@@ -99,6 +134,28 @@ BOOST_AUTO_TEST_CASE(waits_in_a_row_do_not_wake_the_service_thread) {
   }
   ringer.join();
   BOOST_TEST(service_sleeps() - before < kRounds / 3);
+}
+
+// The leader sees it itself before it sleeps; once it has left, the service thread fires it in
+// time.
+BOOST_AUTO_TEST_CASE(timer_that_a_leader_starts_wakes_nobody) {
+  const auto reactor = make_reactor();
+  Starter starter(*reactor);
+  for (int round = 1; round <= 10; ++round) {
+    std::atomic<bool> waits{false};
+    std::thread ringer([&] {
+      while (!waits) std::this_thread::yield();
+      std::this_thread::sleep_for(30ms);  // the leader outlasts the lease, and then suspends it
+      starter.ring();
+    });
+    const std::uint32_t seen = starter.word.value();
+    const long before = timer_wakes();
+    waits = true;
+    while (starter.word.value() == seen) reactor->block(starter.word, seen, within(kPatience));
+    BOOST_TEST(timer_wakes() == before);
+    ringer.join();
+    BOOST_TEST(eventually([&] { return starter.fired == round; }));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
