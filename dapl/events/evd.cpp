@@ -175,6 +175,16 @@ void Evd::Sink::on_notify() noexcept {
   evd.notify().run();
 }
 
+// The caller is the waiter, and stays so meanwhile.
+bool Evd::Sink::notify_waiter(WaitWord& word) noexcept {
+  if (&word != &evd.word_) return false;
+  if (trace::enabled(trace::kDetail)) [[unlikely]]
+    point::wake(evd, "wakes its waiter");
+  evd.notified_.store(true, std::memory_order_release);  // as notify()
+  word.signal();
+  return true;
+}
+
 void Evd::Sink::on_overflow() noexcept {
   UDAPL_TRACE(kError, "EVD %p: completion queue overflowed", static_cast<void*>(&evd));
   Upcall upcall = Upcall::overflow(evd);

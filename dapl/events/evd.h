@@ -164,6 +164,7 @@ class Evd : public ObjectHeader {
   struct Sink final : transport::CqSink {
     explicit Sink(Evd& owner) noexcept : evd(owner) {}
     void on_notify() noexcept override;
+    bool notify_waiter(WaitWord& word) noexcept override;
     void on_overflow() noexcept override;
     Evd& evd;
   };

@@ -103,6 +103,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
       if (notified_.exchange(false, std::memory_order_acquire)) {
         if (trace::enabled(trace::kDetail)) [[unlikely]]
           point::wake(*this, "checks again");
+        if (threshold == 1) return DAT_SUCCESS;  // the caller takes the event, if there is one
         break;
       }
       if (const DAT_RETURN code = interruption(); code != DAT_SUCCESS) return code;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/wait_word.h"
 #include "dapl/transport/types.h"
 
 #include <memory>
@@ -111,6 +112,13 @@ class CqSink {
  public:
   // A notification arrived at an armed CQ (see Cq::arm), which is disarmed now.
   virtual void on_notify() noexcept = 0;
+  // Called in place of on_notify by a thread in Adapter::block(), which waits for `word`, with
+  // locks of the transport held, and possibly beside other calls. Returns false, and does nothing,
+  // if the notification may concern anyone else. Otherwise changes the word.
+  virtual bool notify_waiter(WaitWord& word) noexcept {
+    (void)word;
+    return false;
+  }
   // The CQ was full and a completion was lost. Every QP that feeds the CQ breaks. At most one call
   // per CQ.
   virtual void on_overflow() noexcept = 0;

@@ -106,6 +106,11 @@ class Handler {
   // Reactor::attend(). Called with the reactor's lock held. Not for a reactor whose calls are left
   // to the next poll (Deferred::post_for_poll).
   [[nodiscard]] virtual bool can_be_left() const noexcept { return false; }
+  // Called instead of on_ready by a leader that waits for `word` and slept on the descriptor alone,
+  // while the handler can be left. Changes the word, or posts what the input means, leaves the
+  // input unread, and returns true: the thread that it concerns reads it later, before it sleeps
+  // again. False: on_ready follows.
+  virtual bool leave_input(WaitWord& /*word*/) noexcept { return false; }
 
   WatchSlot watch_slot;
   // A poller's, in the reactor's table: valid from Reactor::watch() to unwatch(). Another poller

@@ -298,7 +298,10 @@ class Reactor final : private WaitWord::Waker {
   }
   [[nodiscard]] bool watches_direct() noexcept;  // whether direct_.fd is still watched
   [[nodiscard]] bool can_be_left(const Elsewhere& elsewhere) noexcept;
-  [[nodiscard]] bool leave_unattended() noexcept;
+  [[nodiscard]] bool leave_unattended(const Elsewhere& elsewhere, bool& may_leave) noexcept;
+  // Whether the handler has left unread what alone has woken the leader.
+  [[nodiscard]] bool leave_input(WaitWord& word, const epoll_event* events, int count,
+                                 const Elsewhere& elsewhere) noexcept;
   // Like EventSet::wait_long().
   int wait_directly(epoll_event* events, const Deadline& until) noexcept;
   void note_wake(const epoll_event* events, int count) noexcept;

@@ -40,14 +40,39 @@ bool Reactor::can_be_left(const Elsewhere& elsewhere) noexcept {
   return slot != nullptr && slot->handler->can_be_left();
 }
 
-// Returns false if the lease must be renewed. What others change (watch_others_, polls_drive_,
-// followers, what the handler says) is checked once they would see the reactor unattended.
-bool Reactor::leave_unattended() noexcept {
+// Reading costs a system call, which the consumer need not await: it makes it up before it sleeps
+// again, while its peer is at work. If another thread sleeps first, it is woken, and reads.
+bool Reactor::leave_input(WaitWord& word, const epoll_event* events, int count,
+                          const Elsewhere& elsewhere) noexcept {
+  if (count != 1 || direct_.fd < 0 || events[0].data.u64 != direct_.name ||
+      events[0].events != EPOLLIN || elsewhere.any() || followers_.any())
+    return false;
+  Handler* handler = nullptr;
+  {
+    const ScopedLock guard(lock_);
+    const WatchTable::Slot* const slot = table_.find(direct_.name);
+    if (slot == nullptr || !slot->handler->can_be_left()) return false;
+    handler = slot->handler;
+    running_.begin(handler, guard);
+  }
+  const bool left = handler->leave_input(word);
+  running_.end();
+  return left;
+}
+
+// Returns false if the lease must be renewed; sets `may_leave` if only the service thread, or too
+// few wake-ups, are in the way. What others change (watch_others_, polls_drive_, followers, what
+// the handler says) is checked once they would see the reactor unattended.
+bool Reactor::leave_unattended(const Elsewhere& elsewhere, bool& may_leave) noexcept {
   const bool begins = direct_.fd < 0 || !watch_others_.load(std::memory_order_relaxed);
-  if (begins && (direct_.times < tuning::kLeavingWakes || !go_direct())) return false;
+  if (begins) {
+    may_leave = can_be_left(elsewhere);
+    if (!may_leave || direct_.times < tuning::kLeavingWakes || !go_direct()) return false;
+  }
   if (!unattended_.load(std::memory_order_seq_cst))
     unattended_.store(true, std::memory_order_seq_cst);
-  if (!can_be_left(Elsewhere()) || polls_drive_.load(std::memory_order_seq_cst) ||
+  may_leave = can_be_left(elsewhere);
+  if (!may_leave || polls_drive_.load(std::memory_order_seq_cst) ||
       !watch_others_.load(std::memory_order_seq_cst))
     return false;
   lease_.follow(queued_.first_timer());

@@ -153,9 +153,9 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   leader_present_.store(false, std::memory_order_seq_cst);
   turn_policy_.interrupt();
   note_driven();
-  const bool may_leave = !idle && can_be_left(elsewhere);
+  bool may_leave = false;
   if (elsewhere.any()) direct_.times = 0;
-  if (!may_leave || !leave_unattended()) {
+  if (idle || !leave_unattended(elsewhere, may_leave)) {
     clear_unattended();
     const Clock::time_point now =
         result == WaitResult::kTimedOut
@@ -225,7 +225,7 @@ Reactor::Slept Reactor::leader_sleeps(WaitWord& word, bool work_pending, const D
   }
   if (count == 0 && !work_pending && until && until == suspend && expired(until)) lease_.suspend();
   if (count > 0) note_wake(events, count);
-  dispatch(events, count);
+  if (!leave_input(word, events, count, elsewhere)) dispatch(events, count);
   if (pollers_awake()) ask_pollers();
   return interrupted ? Slept::kInterrupted : Slept::kWoken;
 }

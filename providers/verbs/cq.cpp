@@ -60,6 +60,7 @@ Cq::~Cq() {
   gate_.close();
   if (cq_ == nullptr) return;
   end_arming();
+  channel_->forget(*this);
   {
     const ScopedLock guard(lock);  // the driving thread may be inside found_notification()
     closed_ = true;

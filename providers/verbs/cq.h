@@ -107,7 +107,15 @@ class Cq final : public transport::Cq {
   // ---- for CqChannel and Adapter ---------------------------------------------------------------
   // The completion channel names this CQ. Called by the driving thread.
   void on_event() noexcept UDAPL_EXCLUDES(lock);
-  // The same for another thread, which holds no lock: makes the sink call itself.
+  // The same for any thread, except that the idle CQs are not scanned.
+  void note_event() noexcept UDAPL_EXCLUDES(lock);
+  // The completion channel has an event that can only be this CQ's, and leaves it unread: ends the
+  // arming and makes the notification. Returns false if that is not possible. Called by a leader
+  // that waits for `word`, under a lock of the channel. on_left_event() follows when the event is
+  // read after all.
+  bool leave_event(WaitWord& word) noexcept;
+  void on_left_event() noexcept { acknowledge_event(false); }
+  // Like on_event(), for another thread, which holds no lock: makes the sink call itself.
   void on_event_in_call() noexcept UDAPL_EXCLUDES(lock);
   void on_error() noexcept;  // IBV_EVENT_CQ_ERR; called by the driving thread
 
@@ -159,6 +167,7 @@ class Cq final : public transport::Cq {
   void request_notification() noexcept;
   [[gnu::cold, gnu::noinline]] void begin_filtering() noexcept;
   [[nodiscard]] bool notifies() noexcept UDAPL_EXCLUDES(lock);  // the event that has arrived
+  void acknowledge_event(bool notification) noexcept;
   // The event of an armed CQ has arrived, or counts as arrived: the next arming reaches the device.
   void end_arming() noexcept;
   [[nodiscard]] static bool is_armed(std::uint32_t arms) noexcept { return (arms & 1) != 0; }

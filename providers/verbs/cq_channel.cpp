@@ -2,6 +2,7 @@
 #include "providers/verbs/cq_channel.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "common/errno_text.h"
 #include "common/not_cancelled.h"
@@ -15,7 +16,7 @@
 namespace udapl::verbs {
 
 CqChannel::CqChannel(Adapter& adapter, ibv_comp_channel* channel) noexcept
-    : reactor_(adapter.reactor()), channel_(channel) {
+    : adapter_(adapter), reactor_(adapter.reactor()), channel_(channel) {
   watch_slot.only_reads = true;
 }
 
@@ -125,22 +126,88 @@ void CqChannel::take_events() noexcept {
   read_events(Where::kCaller);
 }
 
-// Stops reading once no CQ is armed, to save a read that finds nothing.
-void CqChannel::read_events(Where where) noexcept {
+Cq* CqChannel::next_event() noexcept {
   ibv_cq* cq = nullptr;
   void* ours = nullptr;
+  if (ibv_get_cq_event(channel_.get(), &cq, &ours) == 0) return static_cast<Cq*>(ours);
+  if (errno == EAGAIN || errno == EINTR) return nullptr;
+  UDAPL_TRACE(kNormal, "no more completion events: %s", ErrnoText(errno).c_str());
+  const ScopedLock guard(lock_);
+  unwatch();
+  return nullptr;
+}
+
+// Stops reading once no CQ is armed, to save a read that finds nothing.
+void CqChannel::read_events(Where where) noexcept {
   do {
-    if (ibv_get_cq_event(channel_.get(), &cq, &ours) != 0) {
-      if (errno == EAGAIN || errno == EINTR) return;
-      UDAPL_TRACE(kNormal, "no more completion events: %s", ErrnoText(errno).c_str());
-      const ScopedLock guard(lock_);
-      return unwatch();
-    }
-    if (where == Where::kDriving)
-      static_cast<Cq*>(ours)->on_event();
+    Cq* const cq = next_event();
+    if (cq == nullptr) return;
+    if (was_left(*cq))
+      cq->on_left_event();
+    else if (where == Where::kDriving)
+      cq->on_event();
     else
-      static_cast<Cq*>(ours)->on_event_in_call();
+      cq->on_event_in_call();
   } while (armed_cqs_.load(std::memory_order_relaxed) > 0);
+}
+
+void CqChannel::begin_armed(Cq& cq) noexcept {
+  const ScopedLock guard(armed_lock_);
+  only_armed_ = armed_cqs_.load(std::memory_order_relaxed) == 0 ? &cq : nullptr;
+  armed_cqs_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void CqChannel::end_armed() noexcept {
+  const ScopedLock guard(armed_lock_);
+  armed_cqs_.fetch_sub(1, std::memory_order_relaxed);
+  only_armed_ = nullptr;
+}
+
+void CqChannel::forget(const Cq& cq) noexcept {
+  const ScopedLock guard(armed_lock_);
+  if (only_armed_ == &cq) only_armed_ = nullptr;
+  if (left_.load(std::memory_order_relaxed) == &cq) left_.store(nullptr, std::memory_order_relaxed);
+}
+
+// Not on a channel with a descriptor, in which the event would show. An event may be mistaken for
+// that of the only armed CQ, for example while another one is destroyed: then this one has been
+// notified in vain, and the event stays on the channel until a thread sleeps on it, and reads it.
+bool CqChannel::leave_input(WaitWord& word) noexcept {
+  if (set_.valid()) return false;
+  {
+    const ScopedLock guard(armed_lock_);
+    if (only_armed_ == nullptr || left_.load(std::memory_order_relaxed) != nullptr ||
+        !only_armed_->leave_event(word))
+      return false;
+    left_.store(std::exchange(only_armed_, nullptr), std::memory_order_relaxed);
+    armed_cqs_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  adapter_.idle_cqs().on_completion();
+  return true;
+}
+
+bool CqChannel::was_left(const Cq& cq) noexcept {
+  if (left_.load(std::memory_order_relaxed) != &cq) return false;
+  const ScopedLock guard(armed_lock_);
+  if (left_.load(std::memory_order_relaxed) != &cq) return false;
+  left_.store(nullptr, std::memory_order_relaxed);
+  return true;
+}
+
+// Events that were not left are noted as by the driving thread.
+void CqChannel::take_left() noexcept {
+  const NotCancelled scope;
+  while (left_.load(std::memory_order_relaxed) != nullptr) {
+    Cq* const cq = next_event();
+    if (cq == nullptr) {
+      const ScopedLock guard(armed_lock_);
+      left_.store(nullptr, std::memory_order_relaxed);
+    } else if (was_left(*cq)) {
+      cq->on_left_event();
+    } else {
+      cq->note_event();
+    }
+  }
 }
 
 }  // namespace udapl::verbs

@@ -6,6 +6,7 @@
 #include "common/annotations.h"
 #include "common/fd.h"
 #include "common/mutex.h"
+#include "common/spin_lock.h"
 #include "dapl/transport/event_descriptor.h"
 #include "providers/reactor/reactor.h"
 
@@ -15,6 +16,7 @@
 namespace udapl::verbs {
 
 class Adapter;
+class Cq;
 
 // A completion channel, on which armed CQs report events. One of the adapter, which its reactor
 // watches, and one of each CNO with a descriptor.
@@ -41,8 +43,17 @@ class CqChannel final : private Handler {
   [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_.get(); }
   [[nodiscard]] int descriptor() const noexcept { return set_.get(); }
 
-  // A CQ was armed (1) or is no longer armed (-1).
-  void cq_armed(int change) noexcept { armed_cqs_.fetch_add(change, std::memory_order_relaxed); }
+  // A CQ is about to be armed, or is no longer armed.
+  void begin_armed(Cq& cq) noexcept UDAPL_EXCLUDES(armed_lock_);
+  void end_armed() noexcept UDAPL_EXCLUDES(armed_lock_);
+  // No call of this CQ begins any more. It is not armed.
+  void forget(const Cq& cq) noexcept UDAPL_EXCLUDES(armed_lock_);
+  // Reads the event that was left on the channel, if any. Called before a CQ is armed: therefore
+  // nobody awaits a notification by that event, or by another one of its CQ that is mistaken for
+  // it.
+  void read_left_event() noexcept {
+    if (left_.load(std::memory_order_relaxed) != nullptr) take_left();
+  }
   // A CQ was armed whose event concerns more than threads that wait, or is no longer armed.
   void begin_prompt() noexcept;
   void end_prompt() noexcept { prompt_cqs_.fetch_sub(1, std::memory_order_relaxed); }
@@ -68,16 +79,26 @@ class CqChannel final : private Handler {
   [[nodiscard]] bool can_be_left() const noexcept override {
     return prompt_cqs_.load(std::memory_order_seq_cst) == 0;
   }
+  // If the event can only be that of one CQ, makes its notification, and leaves it on the channel.
+  bool leave_input(WaitWord& word) noexcept override;
+  void take_left() noexcept;
+  // The next event, or null. Unwatches a channel that fails.
+  [[nodiscard]] Cq* next_event() noexcept;
+  [[nodiscard]] bool was_left(const Cq& cq) noexcept;
   void read_events(Where where) noexcept;
   [[nodiscard]] bool add_to_set(int fd) noexcept;
   [[nodiscard]] bool watch() noexcept UDAPL_REQUIRES(lock_);
   void unwatch() noexcept UDAPL_REQUIRES(lock_);
   void hide_all() noexcept UDAPL_REQUIRES(lock_);
 
+  Adapter& adapter_;
   Reactor& reactor_;
   const std::unique_ptr<ibv_comp_channel, Close> channel_;
-  std::atomic<int> armed_cqs_{0};   // CQs whose event may be on the channel
-  std::atomic<int> prompt_cqs_{0};  // those whose event concerns more than waiters
+  SpinLock armed_lock_;
+  std::atomic<int> armed_cqs_{0};  // CQs whose event may be on the channel; changed under the lock
+  Cq* only_armed_ UDAPL_GUARDED_BY(armed_lock_) = nullptr;  // the only one, as far as is known
+  std::atomic<const Cq*> left_{nullptr};  // the CQ whose event was left; changed under the lock
+  std::atomic<int> prompt_cqs_{0};        // those whose event concerns more than waiters
   Mutex lock_;
   Fd set_;                                     // the descriptor, or none
   bool open_ UDAPL_GUARDED_BY(lock_) = false;  // there is a descriptor

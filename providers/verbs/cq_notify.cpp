@@ -23,16 +23,17 @@ constexpr unsigned kEventsPerAck = 64;
 // If the CQ is armed already, its event is still outstanding and covers every completion that
 // arrives before the event is read.
 void Cq::request_notification() noexcept {
+  channel_->read_left_event();
   std::uint32_t arms = arms_.load(std::memory_order_acquire);
   if (is_armed(arms)) return;
+  channel_->begin_armed(*this);
   const int error = ibv_req_notify_cq(cq_, solicited_.load(std::memory_order_acquire) ? 1 : 0);
-  if (error != 0) {
-    if (!adapter_.dead()) UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
-    return;
-  }
   // If the event has arrived already, the CQ stays unarmed.
-  if (arms_.compare_exchange_strong(arms, arms + 1, std::memory_order_acq_rel))
-    channel_->cq_armed(1);
+  if (error == 0 && arms_.compare_exchange_strong(arms, arms + 1, std::memory_order_acq_rel))
+    return;
+  channel_->end_armed();
+  if (error != 0 && !adapter_.dead())
+    UDAPL_TRACE(kError, "ibv_req_notify_cq: %s", ErrnoText(error).c_str());
 }
 
 void Cq::end_arming() noexcept {
@@ -42,13 +43,35 @@ void Cq::end_arming() noexcept {
   std::uint32_t arms = arms_.load(std::memory_order_relaxed);
   while (!arms_.compare_exchange_weak(arms, (arms | 1) + 1, std::memory_order_acq_rel)) {
   }
-  if (is_armed(arms)) channel_->cq_armed(-1);
+  if (is_armed(arms)) channel_->end_armed();
 }
 
+// Until the event is acknowledged, ibv_destroy_cq waits, so *this exists.
 void Cq::on_event() noexcept {
+  Adapter& adapter = adapter_;
+  note_event();
+  adapter.idle_cqs().on_completion();
+}
+
+void Cq::note_event() noexcept {
   end_arming();
-  // Until the event is acknowledged, ibv_destroy_cq waits, so *this exists.
-  const bool notification = notifies();
+  acknowledge_event(notifies());
+}
+
+// Fails while the CQ is being armed: then the event may have to leave it unarmed.
+bool Cq::leave_event(WaitWord& word) noexcept {
+  std::uint32_t arms = arms_.load(std::memory_order_acquire);
+  if (!is_armed(arms) || filters_.load(std::memory_order_relaxed) ||
+      for_anyone_.load(std::memory_order_relaxed) ||
+      !arms_.compare_exchange_strong(arms, arms + 1, std::memory_order_acq_rel))
+    return false;
+  const ScopedLock events_guard(events_lock_);
+  if (!closing_ && !sink_.notify_waiter(word)) gate_.post(kNotify);
+  return true;
+}
+
+// *this may be gone afterwards.
+void Cq::acknowledge_event(bool notification) noexcept {
   unsigned acknowledge = 1;
   {
     const ScopedLock events_guard(events_lock_);
@@ -58,9 +81,7 @@ void Cq::on_event() noexcept {
       if (acknowledge != 0) unacknowledged_ = 0;
     }
   }
-  Adapter& adapter = adapter_;
-  if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);  // *this may be gone
-  adapter.idle_cqs().on_completion();
+  if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
 }
 
 // Until the event is acknowledged, the destructor waits, so the sink exists, too. If others are

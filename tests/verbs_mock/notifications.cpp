@@ -47,6 +47,58 @@ BOOST_AUTO_TEST_CASE(completion_is_taken_before_its_notification) {
   BOOST_CHECK_MESSAGE(run.outcome().empty(), run.outcome());
 }
 
+// A wait in a row returns before the event that has woken it is read from the completion channel.
+// Read later, that event must not trigger the CNO of the EVD, and must not hide the next one.
+BOOST_AUTO_TEST_CASE(event_that_a_wait_has_left) {
+  constexpr int kWaits = 60;
+  Run run;
+  Pair pair(run);
+  BOOST_REQUIRE(pair.create() && pair.connect());
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+  BOOST_REQUIRE(FAULTS_OK(run, dat_cno_create(run.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno)) &&
+                FAULTS_OK(run, dat_evd_modify_cno(pair.passive.recv_evd, cno)));
+  DAT_LMR_TRIPLET from = pair.local(0, 16);
+  DAT_LMR_TRIPLET to = pair.local(2048, 16);
+  // Returns what `wait` returns for a message that is sent while it sleeps.
+  const auto while_waiting = [&](auto wait) {
+    const DAT_DTO_COOKIE id = cookie(1);
+    BOOST_REQUIRE(
+        FAULTS_OK(run, dat_ep_post_recv(pair.passive.ep, 1, &to, id, DAT_COMPLETION_DEFAULT_FLAG)));
+    DAT_RETURN sent = DAT_SUCCESS;
+    std::thread sender([&] {
+      std::this_thread::sleep_for(1ms);
+      sent = dat_ep_post_send(pair.active.ep, 1, &from, id, DAT_COMPLETION_DEFAULT_FLAG);
+    });
+    const DAT_RETURN code = wait();
+    sender.join();
+    BOOST_CHECK_EQUAL(sent, DAT_SUCCESS);
+    DAT_EVENT event{};
+    BOOST_CHECK_EQUAL(dat_evd_dequeue(pair.active.request_evd, &event), DAT_SUCCESS);
+    return code;
+  };
+  DAT_EVENT event{};
+  DAT_COUNT more = 0;
+  for (int i = 0; i < kWaits; ++i)
+    BOOST_CHECK_EQUAL(while_waiting([&] {
+                        return dat_evd_wait(pair.passive.recv_evd, DAT_TIMEOUT_INFINITE, 1, &event,
+                                            &more);
+                      }),
+                      DAT_SUCCESS);
+  DAT_EVD_HANDLE triggered = DAT_HANDLE_NULL;
+  BOOST_CHECK_EQUAL(DAT_GET_TYPE(dat_cno_wait(cno, 20'000, &triggered)), DAT_QUEUE_EMPTY);
+  for (int i = 0; i < kWaits; ++i) {
+    BOOST_CHECK_EQUAL(
+        while_waiting([&] { return dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &triggered); }),
+        DAT_SUCCESS);
+    BOOST_CHECK_EQUAL(triggered, pair.passive.recv_evd);
+    BOOST_CHECK_EQUAL(dat_evd_dequeue(pair.passive.recv_evd, &event), DAT_SUCCESS);
+  }
+  BOOST_CHECK(FAULTS_OK(run, dat_evd_modify_cno(pair.passive.recv_evd, DAT_HANDLE_NULL)) &&
+              FAULTS_OK(run, dat_cno_free(cno)));
+  run.finish();
+  BOOST_CHECK_MESSAGE(run.outcome().empty(), run.outcome());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace

@@ -40,6 +40,12 @@ class Bell final : public Handler {
   }
 
   [[nodiscard]] bool can_be_left() const noexcept override { return leavable; }
+  bool leave_input(WaitWord& waited) noexcept override {
+    if (!leaves_input) return false;
+    leaves_input = false;
+    waited.signal();
+    return true;
+  }
 
   // Returns whether the descriptor is in an epoll set.
   [[nodiscard]] bool in_epoll() const {
@@ -57,6 +63,7 @@ class Bell final : public Handler {
   std::atomic<std::thread::id> thread{};
   std::atomic<WaitWord*> word{nullptr};
   std::atomic<bool> leavable{false};
+  std::atomic<bool> leaves_input{false};  // the next one
 
  private:
   Reactor& reactor_;

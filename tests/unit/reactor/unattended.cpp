@@ -69,6 +69,62 @@ BOOST_AUTO_TEST_CASE(long_waits_wake_no_other_thread) {
   BOOST_TEST(!left.bell.in_epoll());
 }
 
+// A leader returns without reading what has woken it. Who sleeps next is woken by it, and reads. If
+// something else has woken the leader at the same time, it has read everything.
+BOOST_AUTO_TEST_CASE(input_is_left_unread) {
+  Left left;
+  left.wait(1ms);
+  int unread = 0;
+  for (int round = 0; round < 20; ++round) {
+    WaitWord word;
+    left.bell.word = &word;
+    left.bell.leaves_input = true;
+    const int before = left.bell.rung;
+    const std::uint32_t seen = word.value();
+    std::thread ringer([&] {
+      std::this_thread::sleep_for(1ms);
+      left.bell.ring();
+    });
+    while (word.value() == seen) left.reactor->block(word, seen, std::nullopt);
+    ringer.join();
+    if (left.bell.rung == before) ++unread;
+    while (left.bell.rung == before)
+      left.reactor->block(word, word.value(), Clock::now() + kPatience);
+    BOOST_TEST((left.bell.thread == std::this_thread::get_id()));
+    left.bell.word = nullptr;
+    left.reactor->quiesce(left.bell);
+  }
+  BOOST_TEST(unread > 0);
+}
+
+// A poll looks at the descriptor, too.
+BOOST_AUTO_TEST_CASE(input_that_was_left_is_polled) {
+  Left left;
+  WaitWord word;
+  left.bell.word = &word;
+  left.bell.leaves_input = true;
+  const int before = left.bell.rung;
+  const std::uint32_t seen = word.value();
+  left.bell.ring();
+  while (word.value() == seen) left.reactor->block(word, seen, std::nullopt);
+  left.reactor->progress();
+  BOOST_TEST(left.bell.rung == before + 1);
+  left.bell.word = nullptr;
+  left.reactor->quiesce(left.bell);
+}
+
+// If another thread waits, or the input may not be left, it is read at once.
+BOOST_AUTO_TEST_CASE(input_that_others_need_is_read) {
+  Left left;
+  left.bell.leaves_input = true;
+  left.bell.leavable = false;
+  left.reactor->attend();
+  const int before = left.bell.rung;
+  left.wait(1ms);
+  BOOST_TEST(left.bell.rung == before + 1);
+  BOOST_TEST(left.bell.leaves_input);
+}
+
 BOOST_AUTO_TEST_CASE(input_is_left_to_the_next_waiter) {
   Left left;
   const int before = left.bell.rung;
