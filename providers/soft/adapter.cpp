@@ -34,6 +34,37 @@ constexpr std::uint32_t kMaxMessage = 1U << 31;
 
 static_assert(kMaxMemoryObjects * 2 <= static_cast<int>(MrTable::kMaxEntries));
 
+auto provider_specific(const Netdev& netdev, const Settings& settings) {
+  // The names and spellings that programs written for OpenFabrics expect.
+  decltype(transport::Attributes::provider_specific) list = {
+      {"DAT_IB_PROVIDER_NAME", "SOFT"},
+      {"DAT_IB_DEVICE_NAME", netdev.name},
+      {"DAT_IB_CONNECTIVITY_MODE", "DIRECT"},
+      {"DAT_IB_RDMA_READ", "TRUE"},
+      {"DAT_IB_TRANSPORT_MTU", std::to_string(netdev.mtu)},
+      {"DAT_IB_PORT_STATUS", "ACTIVE"},
+      {"DAT_IB_PORT_NUMBER", "1"},
+      {"DAT_EXTENSION_INTERFACE", "TRUE"},
+      {DAT_IB_ATTR_FETCH_AND_ADD, "TRUE"},
+      {DAT_IB_ATTR_CMP_AND_SWAP, "TRUE"},
+      {DAT_IB_ATTR_IMMED_DATA, "TRUE"}};
+  // The settings in dat.conf, for display by datinfo.
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count());
+  };
+  list.insert(list.end(), {{"SOFT_CRC", settings.crc ? "on" : "off"},
+                           {"SOFT_PATH", name(settings.path)},
+                           {"SOFT_DIRECT", settings.direct ? "on" : "off"},
+                           {"SOFT_FALLBACK", settings.revision1_fallback ? "on" : "off"},
+                           {"SOFT_DELAYED_ACK", name(settings.delayed_ack)},
+                           {"SOFT_DRAIN", seconds(settings.drain_limit)},
+                           {"SOFT_NO_RECEIVE", settings.no_receive_breaks ? "break" : "wait"},
+                           {"SOFT_HALF_OPEN", std::to_string(settings.half_open_limit)},
+                           {"SOFT_PEER_TIMEOUT", seconds(settings.peer_timeout)},
+                           {"SOFT_STAGING", std::to_string(settings.staging_mb)}});
+  return list;
+}
+
 transport::Attributes make_attributes(const Netdev& netdev, const Settings& settings) {
   transport::Attributes a;
   a.device_name = netdev.name;
@@ -74,31 +105,7 @@ transport::Attributes make_attributes(const Netdev& netdev, const Settings& sett
   a.rmr_scope = DAT_RMR_SCOPE_ANY;
   a.extension = DAT_EXTENSION_IB;
   a.extension_version = DAT_IB_EXTENSION_VERSION;
-  // The names and spellings that programs written for OpenFabrics expect.
-  a.provider_specific = {{"DAT_IB_PROVIDER_NAME", "SOFT"},
-                         {"DAT_IB_DEVICE_NAME", netdev.name},
-                         {"DAT_IB_CONNECTIVITY_MODE", "DIRECT"},
-                         {"DAT_IB_RDMA_READ", "TRUE"},
-                         {"DAT_IB_TRANSPORT_MTU", std::to_string(netdev.mtu)},
-                         {"DAT_IB_PORT_STATUS", "ACTIVE"},
-                         {"DAT_IB_PORT_NUMBER", "1"},
-                         {"DAT_EXTENSION_INTERFACE", "TRUE"},
-                         {DAT_IB_ATTR_FETCH_AND_ADD, "TRUE"},
-                         {DAT_IB_ATTR_CMP_AND_SWAP, "TRUE"},
-                         {DAT_IB_ATTR_IMMED_DATA, "TRUE"}};
-  // The settings in dat.conf, for display by datinfo.
-  const auto seconds = [](std::chrono::milliseconds time) {
-    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count());
-  };
-  a.provider_specific.insert(a.provider_specific.end(),
-                             {{"SOFT_CRC", settings.crc ? "on" : "off"},
-                              {"SOFT_PATH", name(settings.path)},
-                              {"SOFT_DIRECT", settings.direct ? "on" : "off"},
-                              {"SOFT_FALLBACK", settings.revision1_fallback ? "on" : "off"},
-                              {"SOFT_DRAIN", seconds(settings.drain_limit)},
-                              {"SOFT_HALF_OPEN", std::to_string(settings.half_open_limit)},
-                              {"SOFT_PEER_TIMEOUT", seconds(settings.peer_timeout)},
-                              {"SOFT_STAGING", std::to_string(settings.staging_mb)}});
+  a.provider_specific = provider_specific(netdev, settings);
   return a;
 }
 

@@ -49,8 +49,11 @@ bool read_path(std::string_view text, Settings::Path& to) noexcept {
 
 bool read_delayed_ack(std::string_view text, Settings::DelayedAck& to) noexcept {
   using DelayedAck = Settings::DelayedAck;
-  to = text == "on" ? DelayedAck::kOn : text == "off" ? DelayedAck::kOff : DelayedAck::kWrites;
-  return to != DelayedAck::kWrites || text == "writes";
+  for (const DelayedAck which : {DelayedAck::kOff, DelayedAck::kWrites, DelayedAck::kOn}) {
+    to = which;
+    if (text == name(which)) return true;
+  }
+  return false;
 }
 
 struct Option {
@@ -135,6 +138,18 @@ const char* name(Settings::Path path) noexcept {
       break;
   }
   return "auto";
+}
+
+const char* name(Settings::DelayedAck which) noexcept {
+  switch (which) {
+    case Settings::DelayedAck::kOff:
+      return "off";
+    case Settings::DelayedAck::kWrites:
+      return "writes";
+    case Settings::DelayedAck::kOn:
+      break;
+  }
+  return "on";
 }
 
 std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,

@@ -65,7 +65,9 @@ struct Settings {
   std::chrono::milliseconds handshake_time = std::chrono::seconds(5);
 };
 
-[[nodiscard]] const char* name(Settings::Path path) noexcept;  // as in dat.conf
+// As in dat.conf.
+[[nodiscard]] const char* name(Settings::Path path) noexcept;
+[[nodiscard]] const char* name(Settings::DelayedAck which) noexcept;
 
 // Parses the settings in `ia_params`: "<device> [<port>] [<name>=<value> ...]", separated by blanks
 // and tabs; ignores device and port. INVALID_PARAMETER, with the reason as its cause, if a name is

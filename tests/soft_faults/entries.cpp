@@ -26,6 +26,27 @@ const char* delayed_ack_of(DAT_EP_HANDLE ep) {
   return "";
 }
 
+// Returns the value of the adapter's attribute, or "".
+const char* shown(const Run& run, const char* name) {
+  DAT_PROVIDER_ATTR attr{};
+  if (dat_ia_query(run.ia, nullptr, DAT_IA_FIELD_NONE, nullptr, DAT_PROVIDER_FIELD_ALL, &attr) !=
+      DAT_SUCCESS)
+    return "";
+  for (DAT_COUNT i = 0; i < attr.num_provider_specific_attr; ++i) {
+    const DAT_NAMED_ATTR& attribute = attr.provider_specific_attr[i];
+    if (std::strcmp(attribute.name, name) == 0) return attribute.value;
+  }
+  return "";
+}
+
+int check_shown(const char* adapter, const char* no_receive, const char* delayed_ack) {
+  Run run(adapter);
+  Pair pair(run);
+  if (!pair.create()) return 1;
+  if (std::strcmp(shown(run, "SOFT_NO_RECEIVE"), no_receive) != 0) return 2;
+  return std::strcmp(shown(run, "SOFT_DELAYED_ACK"), delayed_ack) == 0 ? 0 : 3;
+}
+
 int check_delayed_ack(const char* adapter, const char* value) {
   Run run(adapter);
   Pair pair(run);
@@ -55,6 +76,12 @@ BOOST_AUTO_TEST_CASE(no_receive_breaks) {
 BOOST_AUTO_TEST_CASE(delayed_ack_is_on) {
   in_child([] { return check_delayed_ack("acked", "true"); });
   in_child([] { return check_delayed_ack("tcp", "false"); });
+}
+
+// datinfo prints them. These two were missing.
+BOOST_AUTO_TEST_CASE(attributes_show_the_settings) {
+  in_child([] { return check_shown("strict", "break", "writes"); });
+  in_child([] { return check_shown("acked", "wait", "on"); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
