@@ -7,8 +7,9 @@ and after each sample.
   bench/peers/run.py --build build/release [--rounds 9] [--svg peers.svg] [--json peers.json]
 
 UCX is measured with ucx_perftest (Debian: ucx-utils), libfabric with a client of our own (libfabric-dev when building;
-without it, with fi_pingpong of libfabric-bin). Numbers are medians of the rounds; the ratio is ours to the best of those that the goal names. Exit status: 0 if everything ran, 1 if not, 2 if the
-arguments are wrong. How fast anything was changes nothing about that.
+without it, with fi_pingpong of libfabric-bin). Numbers are medians of the rounds; a ratio compares ours with the best
+of the sides that the row's goal names. Exit status: 0 if everything ran, 1 if not, 2 if the arguments are wrong; how
+fast anything was does not matter.
 """
 
 import argparse
@@ -72,7 +73,7 @@ def lines(table, state):
         for number, goal in enumerate(row.goals):
             ratio, reached = row.verdict(goal, state)
             times, sides_of_goal = goal
-            asked = f"{sign} {times:g} × {' or '.join(sides_of_goal)}" if sides_of_goal else f"{sign} {times:g} {row.unit}"
+            asked = f"{sign} {times:g} " + (f"× {' or '.join(sides_of_goal)}" if sides_of_goal else row.unit)
             word = {True: "reached", False: "not reached", None: "not known"}[reached]
             begin = (f"{row.title}, {row.unit} | {shown(row.median('ours', state))} | {others}" if number == 0
                      else " | | ")

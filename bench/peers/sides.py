@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import time
 
-PROGRAMS = {"ucx": "ucx_perftest of ucx-utils", "libfabric": "built with libfabric-dev, or fi_pingpong of libfabric-bin"}
+PROGRAMS = {"ucx": "ucx_perftest of ucx-utils",
+            "libfabric": "built with libfabric-dev, or fi_pingpong of libfabric-bin"}
 ENTRIES = {"shm": "path=shm", "tcp": "path=tcp", "tcp-no-crc": "path=tcp crc=off"}
 FIRST_PORT = 27300  # below the ports that the kernel gives to sockets that connect
 LIMIT = 60  # seconds; a sample that takes longer hangs
@@ -112,8 +113,10 @@ class Sides:
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             time.sleep(0.3)
-            command = on(1, "ucx_perftest", "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size), "-n",
-                         str(count * (20 if test.endswith("_bw") else 1)), "-w", "500", "-f", *(["-O", str(window)] if test.endswith("_bw") else []))
+            bandwidth = test.endswith("_bw")
+            command = on(1, "ucx_perftest", "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size),
+                         "-n", str(count * (20 if bandwidth else 1)), "-w", "500", "-f",
+                         *(["-O", str(window)] if bandwidth else []))
             numbers = run(command, environment).splitlines()[-1].split()
         finally:
             server.terminate()

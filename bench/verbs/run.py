@@ -6,8 +6,8 @@
   bench/verbs/run.py --build build/release --device "eth2 0"                       on a device of this machine
 
 --device is what dat.conf says there: interface, address or RDMA device, and port. Numbers are medians of the rounds;
-each round measures every side, so what is compared is the difference within a round. When the middle half
-of these differences has zero in it, the difference is called noise. `packaged` is the distribution's libdaplofa.so.2 behind our
+each round measures every side, so what is compared is the difference within a round. When the middle half of these
+differences has zero in it, the difference is called noise. `packaged` is the distribution's libdaplofa.so.2 behind our
 registry, left out where it is not installed.
 """
 
@@ -72,7 +72,8 @@ def table(results):
             more = ""
             if side != "raw":
                 difference, least, most = middle([own - raw for own, raw in zip(values, sides["raw"])])
-                more = f"{in_us(difference)} ({in_us(least)} to {in_us(most)})" + (", noise" if least <= 0 <= most else "")
+                noise = ", noise" if least <= 0 <= most else ""
+                more = f"{in_us(difference)} ({in_us(least)} to {in_us(most)}){noise}"
             yield (f"| {operation}, {size} bytes | {WAITING_SIDES[side]} | "
                    f"{in_us(median)} ({in_us(low)} to {in_us(high)}) | {more} |")
 
