@@ -4,7 +4,7 @@
 
     check.py DATCONFORM SOURCE_FOLDER            compare with docs/return-codes.md; run the tests that it names
     check.py DATCONFORM SOURCE_FOLDER --write    run the whole suite and write the page
-    check.py DATCONFORM SOURCE_FOLDER --lacking IA [SUITE...]
+    check.py DATCONFORM SOURCE_FOLDER --lacking IA QUIRKS SUITE...
                                                  run the suites on another IA: no function returns NOT_IMPLEMENTED there, and
                                                  only those in DEVICE_LIMITS return MODEL_NOT_SUPPORTED
 
@@ -100,7 +100,7 @@ def place_exists(root, place):
     return " " in test or re.search(rf"(TEST_CASE\(\s*|def ){re.escape(test)}\b", read(os.path.join(root, match.group(1))))
 
 
-def observe(program, tests, ia="soft"):
+def observe(program, tests, ia="soft", quirks=()):
     """row -> the tests that saw it, those of the threadsafe table with " (t)". `tests` None: all."""
     seen = collections.defaultdict(set)
     for table, options in TABLES.items():
@@ -111,7 +111,7 @@ def observe(program, tests, ia="soft"):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "seen")
             chosen = [] if own is None else [f"--run_test={test}" for test in own]
-            result = subprocess.run([program, f"--ia={ia}", *options, *chosen, "--observe", file], text=True, check=False,
+            result = subprocess.run([program, f"--ia={ia}", *quirks, *options, *chosen, "--observe", file], text=True, check=False,
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             if result.returncode != 0:
                 sys.exit(f"datconform failed:\n{result.stdout[-3000:]}")
@@ -154,7 +154,7 @@ def page_rows(root):
 def main():
     program, root = sys.argv[1:3]
     if sys.argv[3:4] == ["--lacking"]:
-        seen = observe(program, sys.argv[5:] or None, sys.argv[4])
+        seen = observe(program, sys.argv[6:], sys.argv[4], [f"--quirks={sys.argv[5]}"])
         complaints = lacking(seen)
         print(f"{len({function for function, _ in seen})} functions seen, {len(complaints)} complaints", *complaints, sep="\n")
         return 1 if complaints or not seen else 0
