@@ -76,12 +76,14 @@ class SendQueue {
   // Called after a post that has not sent its request, or has flushed it: copies a short message.
   void copy_last() noexcept UDAPL_REQUIRES(qp_locked);
   // Whether the first request that has not been built may start now.
+  [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked) {
+    return built_ != requests_.tail() && startable(requests_.at(built_));
+  }
+  // Whether that request is a large Send that should wait until the peer has returned some loans.
+  // REQUIRES: it is startable().
   [[nodiscard]] bool puts_off_send() noexcept UDAPL_REQUIRES(qp_locked) {
     const Request& request = requests_.at(built_);
     return request.kind == RequestKind::kSend && shared_.link->puts_off_send(request.length);
-  }
-  [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked) {
-    return built_ != requests_.tail() && startable(requests_.at(built_));
   }
   // Builds that request at once if it is short; Link::flush_short() and sent() must follow. Returns
   // false if begin() must start it. `pins` may be cleared after any number of messages.

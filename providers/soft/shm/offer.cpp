@@ -16,7 +16,7 @@ namespace {
 
 // The number is the version of the layout of the shared pages, and of what both sides do with them.
 // Processes that differ in it, as after an upgrade, do not find each other here and use TCP.
-constexpr char kPrefix[] = "udapl-soft/7/";
+constexpr char kPrefix[] = "udapl-soft/8/";
 constexpr char kMark[] = "udaplshm";
 constexpr std::size_t kMarkSize = sizeof kMark - 1;
 static_assert(kMarkSize + 16 == kTokenSize);
