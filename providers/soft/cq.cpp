@@ -10,14 +10,20 @@
 #include <bit>
 
 namespace udapl::soft {
+namespace {
+
+// Devices round up as well: programs that expect too few events in an EVD rely on that.
+std::uint64_t rounded(std::uint64_t depth) noexcept { return std::bit_ceil(depth + 1) - 1; }
+
+}  // namespace
 
 Cq::Cq(Reactor& reactor, int depth, transport::CqSink& sink)
     : reactor_(reactor),
       sink_(sink),
-      slots_(std::make_unique_for_overwrite<Slot[]>(std::bit_ceil(static_cast<unsigned>(depth)))),
-      mask_(std::bit_ceil(static_cast<unsigned>(depth)) - 1),
+      slots_(std::make_unique_for_overwrite<Slot[]>(rounded(static_cast<unsigned>(depth)) + 1)),
+      mask_(rounded(static_cast<unsigned>(depth))),
       depth_(depth),
-      capacity_(static_cast<std::uint64_t>(depth)),
+      capacity_(rounded(static_cast<unsigned>(depth))),
       gate_(reactor, SinkGate::to<&Cq::deliver, Cq>(), this) {}
 
 int Cq::poll(transport::Completion* out, int max) noexcept {
@@ -64,8 +70,9 @@ Status Cq::resize(int depth) {
 }
 
 Status Cq::set_capacity(int depth, int unseen) {
-  const auto capacity = static_cast<std::uint64_t>(depth) + static_cast<std::uint64_t>(unseen);
-  const std::uint64_t size = std::bit_ceil(capacity);
+  const auto wanted = static_cast<std::uint64_t>(depth) + static_cast<std::uint64_t>(unseen);
+  const std::uint64_t capacity = rounded(wanted);
+  const std::uint64_t size = capacity + 1;
   const bool fits = size == mask_ + 1;
   auto slots = fits ? nullptr : std::make_unique_for_overwrite<Slot[]>(size);
   {
@@ -73,7 +80,7 @@ Status Cq::set_capacity(int depth, int unseen) {
     const ScopedLock push_guard(push_lock_);
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - head > capacity) return failure(DAT_INVALID_STATE);
+    if (tail - head > wanted) return failure(DAT_INVALID_STATE);
     if (!fits) {
       for (std::uint64_t i = head; i != tail; ++i) slots[i & (size - 1)] = slots_[i & mask_];
       slots_.swap(slots);

@@ -172,6 +172,25 @@ BOOST_AUTO_TEST_CASE(evd_post_se_full) {
   expect_silence(ia.async_evd);  // no event was lost
 }
 
+// docs/compatibility.md C164: devices round up, so programs that count too few events work.
+BOOST_AUTO_TEST_CASE(evd_with_too_few_events) {
+  Ia probe;
+  DAT_EP_ATTR attr = default_ep_attr(probe);
+  attr.max_recv_dtos = 24;
+  Pair pair(&attr);
+  const Evd evd = make_evd(pair.ia, DAT_EVD_DTO_FLAG, 16);
+  DAT_EP_PARAM param{};
+  param.recv_evd_handle = evd;
+  REQUIRE_OK(dat_ep_modify(pair.active.ep, DAT_EP_FIELD_RECV_EVD_HANDLE, &param));
+  Buffer buffer(pair.ia, pair.pz, 64);
+  for (std::uint64_t i = 0; i < 24; ++i) REQUIRE_OK(pair.active.post_recv(buffer, 64, i));
+  pair.connect();
+  pair.disconnect();
+  for (std::uint64_t i = 0; i < 24; ++i) expect_dto(evd, DAT_DTO_ERR_FLUSHED, i);
+  BOOST_CHECK(!next_event(pair.ia.async_evd, 0));
+  REQUIRE_OK(dat_ep_free(pair.active.ep.release()));
+}
+
 BOOST_AUTO_TEST_CASE(evd_overflow_async) {
   Pair pair;
   Buffer out(pair.ia, pair.pz, 64);
