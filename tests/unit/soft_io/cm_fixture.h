@@ -38,8 +38,8 @@ struct CmFixture {
   // Waits for the failure of a connect and returns its reason.
   SetupFailure outcome(FakeQp& qp) {
     BOOST_REQUIRE(eventually([&] { return qp.outcomes() == 1; }));
-    BOOST_REQUIRE(qp.failed().has_value());
-    return *qp.failed();
+    BOOST_REQUIRE(qp.setup_failure().has_value());
+    return *qp.setup_failure();
   }
   // Checks that a well-behaved peer is still served.
   void check_service(transport::Listener& listener, Desk& desk) {

@@ -63,7 +63,7 @@ int failure_of(const transport::SocketAddress& local, const transport::SocketAdd
   FakeQp active;
   if (!active.start(cm, {remote, 7000, timeout_us, {}}).ok()) return -1;
   static_cast<void>(eventually([&] { return active.outcomes() == 1; }));
-  return active.failed() ? static_cast<int>(*active.failed()) : -1;
+  return active.setup_failure() ? static_cast<int>(*active.setup_failure()) : -1;
 }
 
 }  // namespace

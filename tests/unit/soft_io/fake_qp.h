@@ -57,7 +57,7 @@ class FakeQp final : public transport::Qp, public ConnectionEnd {
     const std::lock_guard guard(lock_);
     return stream_ != nullptr;
   }
-  [[nodiscard]] std::optional<SetupFailure> failed() const {
+  [[nodiscard]] std::optional<SetupFailure> setup_failure() const {
     const std::lock_guard guard(lock_);
     return failure_;
   }
