@@ -139,15 +139,18 @@ class Pages {
         set_grant(layout().granted[field % 2], value);
         break;
       case 26:
-        set_receive(layout().receives[field % 2], value);
+        set_offer(layout().offers[field % 2], value);
         break;
       default:
         layout().ends[field % 2].at(word % soft::shm::kLoanSlots) = value;
         break;
     }
   }
-  // Whether our side has offered its next receive.
-  [[nodiscard]] bool has_offer() { return layout().receives[1].stag != 0; }
+  // Whether our side has offered a receive.
+  [[nodiscard]] bool has_offer() {
+    const soft::shm::OfferSlots& ours = layout().offers[1];
+    return std::any_of(ours.begin(), ours.end(), [](const auto& slot) { return slot.stag != 0; });
+  }
   // The peer's memory, to which its grants refer.
   static std::span<std::byte> memory() {
     static std::vector<std::byte> memory(2 * kShared);
@@ -234,8 +237,9 @@ class Pages {
     }
   }
   // An offer of the peer, or any change to one of ours, for one of the first messages.
-  static void set_receive(soft::shm::GrantSlot& slot, std::uint64_t value) {
+  static void set_offer(soft::shm::OfferSlots& slots, std::uint64_t value) {
     const auto word = static_cast<std::uint32_t>(value / 64);
+    soft::shm::GrantSlot& slot = slots.at(word % soft::shm::kOffers);
     switch (value % 8) {
       case 0:
         slot.stag = word % 16;
