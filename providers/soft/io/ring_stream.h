@@ -124,9 +124,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] bool write_shared(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] bool write_loans(const shm::Lender::Part& part) noexcept;
   void assist_send() noexcept;
-  [[nodiscard]] std::uint32_t right_to_share() noexcept;
   [[nodiscard]] bool may_share(const shm::PeerMemory::Access& access) noexcept;
-  void await_placement() noexcept;
   [[nodiscard]] bool claims(std::uint64_t from) noexcept;
 
   void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;

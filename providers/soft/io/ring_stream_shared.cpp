@@ -51,12 +51,11 @@ std::size_t loans_of_send(std::size_t length) noexcept {
   return 1 + (rest + frames.others - 1) / frames.others;
 }
 
-shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length,
-                                       std::uint32_t right) noexcept {
+shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length) noexcept {
   return {.write = true,
           .stag = number,
           .length = static_cast<std::uint32_t>(length),
-          .right = right,
+          .right = kRemoteWrite,
           .receive = true};
 }
 
@@ -122,44 +121,29 @@ void RingStream::settle() noexcept {
 
 // ---- Sends --------------------------------------------------------------------------------------
 
-// The right that a Send needs to be shared now; 0: it may not. The peer knows whether earlier Sends
-// are placed in the same memory. An RDMA Write could be, too, and that it does not know.
-std::uint32_t RingStream::right_to_share() noexcept {
-  if (writer_.delivered() != put_) return wrote_ ? 0 : shm::kPlaceAtOnce;
-  wrote_ = false;
-  return kRemoteWrite;
-}
-
+// Earlier Sends are placed elsewhere, but an RDMA Write could be to the same memory.
 bool RingStream::may_share(const shm::PeerMemory::Access& access) noexcept {
+  if (wrote_ && writer_.delivered() != put_) return false;
+  wrote_ = false;
   return direct_ && shares_sends_ && may_lend() && lender_.worthwhile() &&
          peer_memory_.suits(access, false) && peer_memory_.granted(access);
 }
 
 bool RingStream::puts_off_send(std::uint32_t number, std::uint32_t length) noexcept {
   awaited_loans_ = 0;
-  const std::uint32_t right = right_to_share();
-  if (!lender_.any() || right == 0 || !may_share(access_of_send(number, length, kRemoteWrite)))
-    return false;
+  if (!lender_.any() || !may_share(access_of_send(number, length))) return false;
   lender_.reclaim();
-  const bool at_once = peer_memory_.granted(access_of_send(number, length, right));
-  const std::size_t loans = at_once ? loans_of_send(length) : shm::kLoanSlots;
+  const std::size_t loans = loans_of_send(length);
   if (lender_.room() < loans) awaited_loans_ = loans;
   return awaited_loans_ != 0;
 }
 
-// The last loan is returned a moment before all is placed.
-void RingStream::await_placement() noexcept {
-  constexpr int kBrief = 1000;
-  for (int i = 0; i < kBrief && writer_.delivered() != put_; ++i) cpu_pause();
-}
-
 RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
                                                 const iwarp::IoSpan& payload) noexcept {
-  if (awaited_loans_ == shm::kLoanSlots) await_placement();
-  const shm::PeerMemory::Access access = access_of_send(number, payload.size, right_to_share());
+  const shm::PeerMemory::Access access = access_of_send(number, payload.size);
   const bool answered = std::exchange(read_before_send_, reader_.position()) != reader_.position();
   if (access.length < kMinSharedInSeries && (!answered || lender_.any())) return {};
-  if (access.right == 0 || !may_share(access)) return {};
+  if (!may_share(access)) return {};
   lender_.reclaim();
   if (lender_.room() < loans_of_send(access.length)) return {};
   shared_ = access;

@@ -50,8 +50,6 @@ inline constexpr std::size_t kGrantPlaces = 4;
 // The next receives, by the number of the message that will take them.
 inline constexpr std::uint32_t kOffers = 16;
 using OfferSlots = std::array<GrantSlot, kOffers>;
-// The right to place a message before those in front of it are placed.
-inline constexpr std::uint32_t kPlaceAtOnce = 1U << 31;
 
 // Whether the process at the other end of a unix socket is visible and belongs to our user.
 [[nodiscard]] bool is_of_our_user(int socket) noexcept;
