@@ -43,7 +43,7 @@ struct Described {
   }
   // A message arrives at `end`.
   void deliver() {
-    REQUIRE_OK(pair.passive.post_send(buffer, 8, 0));
+    REQUIRE_OK(pair.passive.post_send(message, 8, 0));
     expect_dto(pair.passive.request_evd, DAT_DTO_SUCCESS, 0);
   }
   // The EVD that the CNO names, and no second time.
@@ -75,7 +75,8 @@ struct Described {
   static constexpr std::uint64_t kReceives = 8;
 
   Pair pair;
-  Buffer buffer{pair.ia, pair.pz, 64};
+  Buffer buffer{pair.ia, pair.pz, 64};  // of all receives
+  Buffer message{pair.ia, pair.pz, 64};
   DAT_FD fd = -1;
   Cno cno;
   DAT_RETURN rc = DAT_SUCCESS;
@@ -98,7 +99,7 @@ BOOST_AUTO_TEST_CASE(cno_fd_two_evds) {
   Described described;
   if (described.missing()) return;
   described.deliver();
-  REQUIRE_OK(described.end.post_send(described.buffer, 8, 1));
+  REQUIRE_OK(described.end.post_send(described.message, 8, 1));
   std::optional<DAT_EVENT> sent;
   std::optional<DAT_EVENT> received;
   while (!sent || !received) {
@@ -191,7 +192,7 @@ BOOST_AUTO_TEST_CASE(cno_fd_suppressed) {
   Described described;
   if (described.missing()) return;
   for (std::uint64_t i = 0; i < Described::kReceives; ++i)
-    REQUIRE_OK(described.end.post_send(described.buffer, 8, i, DAT_COMPLETION_SUPPRESS_FLAG));
+    REQUIRE_OK(described.end.post_send(described.message, 8, i, DAT_COMPLETION_SUPPRESS_FLAG));
   for (std::uint64_t i = 0; i < Described::kReceives; ++i)
     expect_dto(described.pair.passive.recv_evd, DAT_DTO_SUCCESS, i);
   BOOST_CHECK(!readable(described.fd, kBrieflyMs));
