@@ -132,9 +132,8 @@ bool RingStream::may_share(const shm::PeerMemory::Access& access) noexcept {
 bool RingStream::puts_off_send(std::uint32_t number, std::uint32_t length) noexcept {
   awaited_loans_ = 0;
   if (!lender_.any() || !may_share(access_of_send(number, length))) return false;
-  lender_.reclaim();
   const std::size_t loans = loans_of_send(length);
-  if (lender_.room() < loans) awaited_loans_ = loans;
+  if (lender_.room_next() < loans) awaited_loans_ = loans;
   return awaited_loans_ != 0;
 }
 

@@ -67,6 +67,11 @@ class Lender {
 
   // The number of pieces that can be lent now.
   [[nodiscard]] std::size_t room() const noexcept { return kLoanSlots - (lent_ - reclaimed_); }
+  // The same behind the next reclaim().
+  [[nodiscard]] std::size_t room_next() const noexcept {
+    const std::uint32_t returned = control_.returned.load(std::memory_order_relaxed);
+    return room() + std::min(returned - reclaimed_, lent_ - reclaimed_);
+  }
   // Whether any memory is lent.
   [[nodiscard]] bool any() const noexcept { return lent_ != ours_; }
   // Where the oldest loan begins in the stream. REQUIRES: any().
