@@ -52,6 +52,16 @@ namespace {
 constexpr std::size_t kLarge = 600'000;
 constexpr std::size_t kLast = 8;  // placed by the receiving side
 
+// While it exists, no thread drives b, whose rings are awake.
+struct StandingB {
+  explicit StandingB(Pair& pair) : driven(pair.b, pair.a), stands(*pair.b.reactor) {
+    for (int i = 0; i < 10'000; ++i) pair.a.reactor->progress();
+  }
+
+  const Driven driven;
+  const Standstill stands;
+};
+
 struct Fixture : Pair {
   explicit Fixture(const Side::Options& b_options = {}) : Pair({}, b_options) {}
 
@@ -96,9 +106,7 @@ struct Fixture : Pair {
   // awake.
   template <class Then>
   void send_to_standing_b(Then then, std::size_t length = kLarge) {
-    const Driven b_is_driven(b, a);
-    const Standstill b_stands(*b.reactor);
-    for (int i = 0; i < 10'000; ++i) a.reactor->progress();
+    const StandingB b_stands(*this);
     const int before = writes;
     send(5, length);
     shared = writes != before;
@@ -362,9 +370,7 @@ BOOST_AUTO_TEST_CASE(several_in_flight) {
   until_shared([](Fixture& pair) {
     const Receives receives(pair, kMessages);
     {
-      const Driven b_is_driven(pair.b, pair.a);
-      const Standstill b_stands(*pair.b.reactor);
-      for (int i = 0; i < 10'000; ++i) pair.a.reactor->progress();
+      const StandingB b_stands(pair);
       int shared = 0;
       for (std::size_t i = 0; i != kMessages; ++i) {
         const int before = writes;
@@ -387,9 +393,7 @@ BOOST_AUTO_TEST_CASE(an_end_with_several_in_flight) {
   until_shared([](Fixture& pair) {
     const Receives receives(pair, kMessages);
     {
-      const Driven b_is_driven(pair.b, pair.a);
-      const Standstill b_stands(*pair.b.reactor);
-      for (int i = 0; i < 10'000; ++i) pair.a.reactor->progress();
+      const StandingB b_stands(pair);
       const int before = writes;
       for (std::size_t i = 0; i != kMessages; ++i) pair.send(5 + i);
       pair.shared = writes != before;
@@ -411,9 +415,7 @@ BOOST_AUTO_TEST_CASE(an_unplaced_write_before_it) {
     pair.acquaint();
     pair.receive(5);
     {
-      const Driven b_is_driven(pair.b, pair.a);
-      const Standstill b_stands(*pair.b.reactor);
-      for (int polls = 0; polls < 10'000; ++polls) pair.a.reactor->progress();
+      const StandingB b_stands(pair);
       const std::array<std::byte, 8> old{};
       pair.near[0] = std::byte{1};
       const auto from = local(*pair.near_mr, pair.near.data(), old.size());
@@ -472,9 +474,7 @@ BOOST_AUTO_TEST_CASE(those_that_wait_for_room_go_on_without_the_peer) {
       return sent == count;
     };
     {
-      const Driven b_is_driven(pair.b, pair.a);
-      const Standstill b_stands(*pair.b.reactor);
-      for (int i = 0; i < 10'000; ++i) pair.a.reactor->progress();
+      const StandingB b_stands(pair);
       int shared = 0;
       for (std::size_t i = 0; i != kMessages; ++i) {
         const int before = writes;
