@@ -153,8 +153,24 @@ void post_receive(DAT_EP_HANDLE ep, struct frag* frag);
 void post_send(DAT_EP_HANDLE ep, struct frag* frag);
 void free_fragments(void);
 
-/* transfer.c */
+/* eager.c */
+struct frag* control(int rank, enum kind kind, struct header header);
 void start_traffic(int rank);
+void return_credits(int rank, enum connection c);
+void return_slots(int rank);
+void progress_eager(struct peer* p);
+void send_eagerly(int rank, struct frag* frag);
+
+/* huge.c */
+struct huge* make_huge(int rank, uint32_t sequence, uint32_t length, struct huge** list);
+struct huge* find_huge(struct huge* list, uint32_t sequence);
+void free_huge(struct huge* h, struct huge** list);
+void announce(int rank, uint32_t sequence, uint32_t length);
+void progress_puts(int rank);
+void on_put(struct frag* frag);
+
+/* transfer.c */
+void fill(unsigned char* bytes, uint32_t length, int to, uint32_t sequence);
 int take_completions(void);
 int take_slots(void);
 int send_next(int rank);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* transfer.c - credits, rings, and messages that are written by RDMA. */
+/* transfer.c - messages: their bytes, which way each is sent, and what arrives. */
 #include "btl.h"
 
 #include <stdio.h>
@@ -10,220 +10,29 @@
 
 /* ---- bytes of messages ----------------------------------------------------------------------- */
 
-static uint32_t mixed(uint32_t from, uint32_t to, uint32_t sequence) {
-  return (from * 31 + to) * 2654435761U + sequence * 40503U;
+/* The bytes of a message follow from who sends it to whom, and from its number. */
+static unsigned char byte_of(int from, int to, uint32_t sequence, uint32_t i) {
+  const uint32_t seed = ((uint32_t)from * 31 + (uint32_t)to) * 2654435761U + sequence * 40503U;
+  return (unsigned char)(seed + i + (i >> 8));
 }
 
-static void fill(unsigned char* bytes, uint32_t length, uint32_t seed) {
+void fill(unsigned char* bytes, uint32_t length, int to, uint32_t sequence) {
   for (uint32_t i = 0; i < length; ++i) {
-    bytes[i] = (unsigned char)(seed + i + (i >> 8));
+    bytes[i] = byte_of(layer.me, to, sequence, i);
   }
 }
 
 static void arrived(int rank, uint32_t sequence, const unsigned char* bytes, uint32_t length) {
   struct peer* p = &layer.peers[rank];
-  const uint32_t seed = mixed((uint32_t)rank, (uint32_t)layer.me, sequence);
   need(sequence < (uint32_t)layer.messages && !p->seen[sequence], "a message arrived twice");
   p->seen[sequence] = 1;
   ++p->arrived;
   for (uint32_t i = 0; i < length; ++i) {
-    if (bytes[i] != (unsigned char)(seed + i + (i >> 8))) {
+    if (bytes[i] != byte_of(rank, layer.me, sequence, i)) {
       fprintf(stderr, "message %u of %d, %u bytes, at %u\n", sequence, rank, length, i);
       need(0, "a wrong byte");
     }
   }
-}
-
-/* ---- credits --------------------------------------------------------------------------------- */
-
-static struct frag* control(int rank, enum kind kind, struct header header) {
-  struct frag* frag = take_fragment(EAGER, 1);
-  need(frag != NULL, "there are too few fragments");
-  header.kind = kind;
-  header.from = (uint32_t)layer.me;
-  frag->rank = rank;
-  frag->use = SENDS;
-  frag->length = sizeof header;
-  memcpy(contents(frag->memory, EAGER, sizeof header), &header, sizeof header);
-  return frag;
-}
-
-static void return_credits(int rank, enum connection c) {
-  struct peer* p = &layer.peers[rank];
-  if (++p->owed[c] >= WINDOW) {
-    const struct header header = {.count = (uint32_t)p->owed[c]};
-    p->owed[c] = 0;
-    post_send(p->ep[c], control(rank, CREDITS, header));
-  }
-}
-
-static void return_slots(int rank) {
-  struct peer* p = &layer.peers[rank];
-  if (++p->slots_owed >= SLOT_WINDOW) {
-    const struct header header = {.count = p->slots_owed};
-    p->slots_owed = 0;
-    post_send(p->ep[EAGER], control(rank, SLOT_CREDITS, header));
-  }
-}
-
-/* Posts the receives, behind what the peer may have sent, and offers it a ring. */
-void start_traffic(int rank) {
-  struct peer* p = &layer.peers[rank];
-  DAT_LMR_CONTEXT local;
-  DAT_RMR_CONTEXT remote;
-  struct header header = {0};
-  for (int c = 0; c < CONNECTIONS; ++c) {
-    add_fragments((enum connection)c, RECEIVES + CONTROL);
-    for (int i = 0; i < RECEIVES + CONTROL; ++i) {
-      struct frag* frag = take_fragment((enum connection)c, 1);
-      frag->use = RECEIVES_IT;
-      frag->rank = rank;
-      post_receive(p->ep[c], frag);
-    }
-    p->tokens[c] = RECEIVES;
-  }
-  p->ring = calloc(SLOTS, EAGER_SIZE);
-  p->ring_lmr = register_memory(p->ring, (size_t)SLOTS * EAGER_SIZE, 1, &local, &remote);
-  header.address = (uint64_t)(uintptr_t)p->ring;
-  header.context = remote;
-  post_send(p->ep[EAGER], control(rank, RING, header));
-}
-
-/* ---- the eager path -------------------------------------------------------------------------- */
-
-static void write_to_ring(struct peer* p, struct frag* frag) {
-  const unsigned char* from = contents(frag->memory, EAGER, frag->length);
-  const uint32_t size = (uint32_t)(frag->memory + EAGER_SIZE - from);
-  const uint32_t slot = p->peers_head++ % SLOTS;
-  DAT_LMR_TRIPLET local = segment_of(frag, from, size);
-  DAT_RMR_TRIPLET target;
-  struct footer* footer = footer_of(frag->memory);
-  footer->size = frag->length;
-  footer->active = 1;
-  memset(&target, 0, sizeof target);
-  target.rmr_context = p->peers_ring_context;
-  target.virtual_address = p->peers_ring + (uint64_t)(slot + 1) * EAGER_SIZE - size;
-  target.segment_length = size;
-  frag->use = WRITES;
-  dat(dat_ep_post_rdma_write(p->ep[EAGER], 1, &local, cookie_of(frag), &target,
-                             DAT_COMPLETION_DEFAULT_FLAG),
-      "dat_ep_post_rdma_write to a ring");
-  --p->slot_tokens;
-  ++p->by_ring;
-  ++layer.outstanding;
-}
-
-static void progress_eager(struct peer* p) {
-  while (p->state == CONNECTED && p->first != NULL &&
-         (p->slot_tokens > 0 || p->tokens[EAGER] > 0)) {
-    struct frag* frag = p->first;
-    p->first = frag->next;
-    if (p->slot_tokens > 0) {
-      write_to_ring(p, frag);
-    } else {
-      --p->tokens[EAGER];
-      ++p->by_send;
-      post_send(p->ep[EAGER], frag);
-    }
-  }
-}
-
-static void send_eagerly(int rank, struct frag* frag) {
-  struct peer* p = &layer.peers[rank];
-  frag->next = NULL;
-  *(p->first == NULL ? &p->first : &p->last->next) = frag;
-  p->last = frag;
-  progress_eager(p);
-}
-
-/* ---- messages that are written by RDMA ------------------------------------------------------- */
-
-static struct huge* make_huge(int rank, uint32_t sequence, uint32_t length, struct huge** list) {
-  struct huge* h = calloc(1, sizeof *h);
-  h->rank = rank;
-  h->sequence = sequence;
-  h->length = length;
-  h->bytes = calloc(1, length);
-  h->lmr = register_memory(h->bytes, length, list == &layer.peers[rank].incoming, &h->context,
-                           &h->remote);
-  h->next = *list;
-  *list = h;
-  return h;
-}
-
-static struct huge* find_huge(struct huge* list, uint32_t sequence) {
-  while (list != NULL && list->sequence != sequence) {
-    list = list->next;
-  }
-  need(list != NULL, "an answer without a message");
-  return list;
-}
-
-static void free_huge(struct huge* h, struct huge** list) {
-  while (*list != h) {
-    list = &(*list)->next;
-  }
-  *list = h->next;
-  dat(dat_lmr_free(h->lmr), "dat_lmr_free of a message");
-  free(h->bytes);
-  free(h);
-}
-
-static void announce(int rank, uint32_t sequence, uint32_t length) {
-  struct huge* h = make_huge(rank, sequence, length, &layer.peers[rank].outgoing);
-  const struct header header = {.sequence = sequence, .length = length};
-  fill(h->bytes, length, mixed((uint32_t)layer.me, (uint32_t)rank, sequence));
-  send_eagerly(rank, control(rank, ANNOUNCE, header));
-}
-
-static void progress_puts(int rank) {
-  struct peer* p = &layer.peers[rank];
-  for (struct huge* h = p->outgoing; h != NULL; h = h->next) {
-    while (h->address != 0 && h->posted < h->length && p->puts < PUTS) {
-      const uint32_t left = h->length - h->posted;
-      const uint32_t size = left < PUT_SIZE ? left : PUT_SIZE;
-      struct frag* frag = take_fragment(EAGER, 1);
-      DAT_LMR_TRIPLET local;
-      DAT_RMR_TRIPLET target;
-      if (frag == NULL) {
-        return;
-      }
-      frag->use = PUT;
-      frag->rank = rank;
-      frag->huge = h;
-      frag->length = size;
-      local = segment_of(frag, h->bytes + h->posted, size);
-      local.lmr_context = h->context;
-      memset(&target, 0, sizeof target);
-      target.rmr_context = h->target;
-      target.virtual_address = h->address + h->posted;
-      target.segment_length = size;
-      dat(dat_ep_post_rdma_write(p->ep[LONG], 1, &local, cookie_of(frag), &target,
-                                 DAT_COMPLETION_DEFAULT_FLAG),
-          "dat_ep_post_rdma_write of a message");
-      h->posted += size;
-      ++p->puts;
-      ++layer.outstanding;
-    }
-  }
-}
-
-/* The Writes were on one connection, and this goes over the other: it relies on their completion.
- */
-static void on_put(struct frag* frag) {
-  struct huge* h = frag->huge;
-  struct peer* p = &layer.peers[h->rank];
-  const int rank = h->rank;
-  --p->puts;
-  h->completed += frag->length;
-  if (h->completed == h->length) {
-    const struct header header = {.sequence = h->sequence};
-    send_eagerly(rank, control(rank, FINISHED, header));
-    free_huge(h, &p->outgoing);
-    ++p->by_put;
-  }
-  give_back(frag);
-  progress_puts(rank);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -378,7 +187,7 @@ static int send_in(struct frag* frag, int rank, uint32_t length) {
   frag->length = length + (uint32_t)sizeof header;
   to = contents(frag->memory, frag->size, frag->length);
   memcpy(to, &header, sizeof header);
-  fill(to + sizeof header, length, mixed((uint32_t)layer.me, (uint32_t)rank, p->next));
+  fill(to + sizeof header, length, rank, p->next);
   ++p->next;
   return 1;
 }
