@@ -143,8 +143,7 @@ RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
   const bool answered = std::exchange(read_before_send_, reader_.position()) != reader_.position();
   if (access.length < kMinSharedInSeries && (!answered || lender_.any())) return {};
   if (!may_share(access)) return {};
-  lender_.reclaim();
-  if (lender_.room() < loans_of_send(access.length)) return {};
+  if (lender_.room_next() < loans_of_send(access.length)) return {};
   shared_ = access;
   shared_from_ = static_cast<const std::byte*>(payload.data);
   shared_send_ = {put_, put_};

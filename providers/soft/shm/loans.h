@@ -85,7 +85,9 @@ class Lender {
   // Takes back returned loans, and copies the others if they were called in or refused. Returns
   // whether the ring's reader has to be notified. REQUIRES: the lent bytes can still be read.
   [[nodiscard]] bool collect() noexcept;
-  void reclaim() noexcept;  // only takes back returned loans
+  // Only takes back returned loans. What they held must then be counted as sent: nothing else tells
+  // that the last one was returned.
+  void reclaim() noexcept;
   // Whether all loans were returned, including those that were copied.
   [[nodiscard]] bool all_returned() const noexcept { return reclaimed_ == lent_; }
   [[nodiscard]] bool broken() const noexcept { return broken_; }

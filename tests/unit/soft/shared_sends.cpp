@@ -51,6 +51,7 @@ namespace {
 
 constexpr std::size_t kLarge = 600'000;
 constexpr std::size_t kLast = 8;  // placed by the receiving side
+constexpr int kSeries = 40;       // messages; few enough to be posted all at once
 
 // While it exists, no thread drives b, whose rings are awake.
 struct StandingB {
@@ -459,6 +460,39 @@ BOOST_AUTO_TEST_CASE(receives_for_the_same_memory) {
     }
     BOOST_TEST((last == pair.far));
   });
+}
+
+// Sends into the receives that are posted, while the peer receives. There are more than the batch
+// of the sender holds, and some memory is lent at any time. The last one is from `last`.
+void pass_series(Fixture& pair, std::vector<std::byte>& last) {
+  const auto last_mr = pair.a.reg(last);
+  const auto segment = local(*last_mr, last);
+  {
+    const Driven b_is_driven(pair.b, pair.a);
+    for (WorkId id = 1; id < kSeries; ++id) pair.send(id);
+    REQUIRE_OK(pair.a.qp->post_send(kSeries, &segment, 1, kSignalled));
+    int sent = 0;
+    BOOST_REQUIRE(eventually(
+        [&] {
+          Completion c{};
+          sent += pair.a.request_cq->poll(&c, 1);
+          return sent == kSeries;
+        },
+        {&pair.a}));
+  }
+  for (int i = 0; i < kSeries; ++i)
+    BOOST_TEST((pair.next(*pair.b.recv_cq).status == DAT_DTO_SUCCESS));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_series_to_memory_of_their_own, Fixture) {
+  acquaint();
+  for (unsigned round = 0; round < 60; ++round) {
+    std::vector<std::byte> last = pattern(kLarge, round);
+    const Receives receives(*this, kSeries);
+    pass_series(*this, last);
+    BOOST_TEST((near == receives.into.front()));
+    BOOST_TEST((last == receives.into.back()));
+  }
 }
 
 // The third Send waits for room. If the peer does not make any, the loans are copied, and the Send
