@@ -10,12 +10,14 @@
 #include "providers/soft/iwarp/mpa_frame.h"
 #include "providers/soft/settings.h"
 
+#include <cstdint>
 #include <memory>
 
 namespace udapl::soft {
 
 // The connection manager of an adapter: listeners and active handshakes over TCP and MPA. A DAT
-// connection qualifier is a TCP port. Thread-safe. Owned by the Adapter.
+// connection qualifier is a TCP port (transport::port_of, port_for_users). Thread-safe. Owned by
+// the Adapter.
 class TcpConnector final : public Connector {
  public:
   // `local`: the adapter's address; its port is ignored.
@@ -46,5 +48,15 @@ class TcpConnector final : public Connector {
 // see a rejection.
 [[nodiscard]] iwarp::MpaFrame make_refusal(const iwarp::MpaFrame& request) noexcept;
 [[nodiscard]] bool is_refusal(const iwarp::MpaFrame& reply) noexcept;
+
+// Where an ordinary user listens at a qualifier below 1024, whose port is reserved for root: at the
+// port that this returns, just below those for folded qualifiers. 0: the port is not reserved.
+[[nodiscard]] constexpr std::uint16_t port_for_users(std::uint16_t port) noexcept {
+  constexpr int kReserved = 1024;
+  constexpr int kFirstFolded = 33534;  // see transport::port_of
+  return port == 0 || port >= kReserved
+             ? 0
+             : static_cast<std::uint16_t>(port + kFirstFolded - kReserved);
+}
 
 }  // namespace udapl::soft

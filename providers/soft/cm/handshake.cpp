@@ -86,7 +86,7 @@ TcpHandshake::TcpHandshake(Reactor& reactor, const transport::SocketAddress& loc
                            const Settings& settings, ConnectionEnd& end)
     : reactor_(reactor),
       local_(local),
-      remote_(remote),
+      port_(remote.port()),
       private_data_(private_data.begin(), private_data.end()),
       end_(end),
       subject_(trace::this_thread().subject),
@@ -95,6 +95,7 @@ TcpHandshake::TcpHandshake(Reactor& reactor, const transport::SocketAddress& loc
       path_(settings.path),
       revision_(config.revision),
       may_fall_back_(settings.revision1_fallback),
+      remote_(remote),
       config_(config),
       timeout_(reactor, Call::to<&TcpHandshake::on_timeout>(this)),
       retry_(reactor, Call::to<&TcpHandshake::on_retry>(this)),
@@ -181,10 +182,17 @@ bool TcpHandshake::may_appear() noexcept {
   return !std::exchange(unreachable_at_once_, at_once) || !at_once;
 }
 
+// If no listener is at the port of the qualifier, that of an ordinary user may be at another one.
+void TcpHandshake::try_other_port() noexcept {
+  const std::uint16_t other = port_for_users(port_);
+  if (other != 0) remote_.set_port(remote_.port() == port_ ? other : port_);
+}
+
 bool TcpHandshake::schedule_retry(int error) noexcept {
   Clock::duration pause = kFirstRetry;
   if (error == ECONNREFUSED && retries_ != kRetries) {
     pause *= 1 << retries_++;
+    try_other_port();
   } else if (error == ECONNRESET && !may_be_an_answer()) {
     if (!limited_ && losses_ == kLossesWithoutLimit) return false;
     pause = std::min<Clock::duration>(pause * (1 << losses_), kLongestPause);

@@ -64,6 +64,7 @@ class TcpHandshake final : public Handshake, private Handler {
   };
 
   Status begin_attempt() noexcept UDAPL_REQUIRES(lock_);
+  void try_other_port() noexcept UDAPL_REQUIRES(lock_);
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
   void report_failure() noexcept;
@@ -98,7 +99,7 @@ class TcpHandshake final : public Handshake, private Handler {
 
   Reactor& reactor_;
   const transport::SocketAddress local_;
-  const transport::SocketAddress remote_;
+  const std::uint16_t port_;  // of the qualifier
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
   const void* const subject_;  // of the call that connects, and so of all trace records: the EP
@@ -109,6 +110,7 @@ class TcpHandshake final : public Handshake, private Handler {
   const bool may_fall_back_;
 
   mutable Mutex lock_;
+  transport::SocketAddress remote_ UDAPL_GUARDED_BY(lock_);  // of this attempt
   iwarp::MpaConfig config_ UDAPL_GUARDED_BY(lock_);
   int retries_ UDAPL_GUARDED_BY(lock_) = 0;  // because there was no listener
   int resets_ UDAPL_GUARDED_BY(lock_) = 0;   // because of a reset, one after the other

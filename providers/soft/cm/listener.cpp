@@ -82,9 +82,7 @@ Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qua
     if (place.family() == AF_INET6)
       ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
-  if (!socket_.valid() || ::bind(socket_.get(), place.get(), place.size()) != 0 ||
-      ::listen(socket_.get(), kBacklog) != 0)
-    error = errno;
+  if (!socket_.valid() || !bind_to(place) || ::listen(socket_.get(), kBacklog) != 0) error = errno;
   if (error != 0) {
     const Status status = listen_failure(error, conn_qual == 0);
     UDAPL_EXPLAIN_ERRNO(kNormal, status.code(), error, "cannot listen at %s (qualifier %llu)",
@@ -97,6 +95,15 @@ Status TcpListener::start(transport::SocketAddress place, DAT_CONN_QUAL conn_qua
   conn_qual_ = conn_qual != 0 ? conn_qual : address_.port();
   open_box();
   return reactor_.watch(socket_.get(), EPOLLIN, *this);
+}
+
+// Returns false with errno set. Changes the port of `place` if this user may not use it.
+bool TcpListener::bind_to(transport::SocketAddress& place) noexcept {
+  if (::bind(socket_.get(), place.get(), place.size()) == 0) return true;
+  const std::uint16_t open_to_all = port_for_users(place.port());
+  if (errno != EACCES || open_to_all == 0) return false;
+  place.set_port(open_to_all);
+  return ::bind(socket_.get(), place.get(), place.size()) == 0;
 }
 
 void TcpListener::open_box() noexcept {

@@ -54,6 +54,7 @@ class TcpListener final : public transport::Listener, private Handler {
   // What a listener that has stopped accepting waits for.
   enum class Pause : std::uint8_t { kNone, kPlace, kDescriptors };
 
+  bool bind_to(transport::SocketAddress& place) noexcept;
   void open_box() noexcept;
   void on_ready(std::uint32_t events) noexcept override;
   bool accept_one() noexcept;
