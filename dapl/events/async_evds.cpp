@@ -44,6 +44,13 @@ Evd* AsyncEvds::of(const Open& open) noexcept {
   return open.evd_.get();
 }
 
+bool AsyncEvds::knows(const Ia& ia) noexcept {
+  const ScopedLock lock(lock_);
+  const Open* open = first_;
+  while (open != nullptr && &open->ia_ != &ia) open = open->next_;
+  return open != nullptr;
+}
+
 AsyncEvds::Open* AsyncEvds::next_after(std::uint64_t serial, const char* name) noexcept {
   const auto feeds = [name](const Open& open) {
     return open.evd_ && std::strcmp(open.ia_.name(), name) == 0;

@@ -13,7 +13,8 @@
 namespace udapl::dapl {
 
 // The open IAs of this process with the async EVD of each: an async event of an adapter is posted
-// to the async EVDs of all opens of its name, including one that belongs to another open.
+// to the async EVDs of all opens of its name, including one that belongs to another open. That open
+// may be of another adapter: programs open several with one variable.
 // Thread-safe; its lock comes after those of Ia and Ep and before those of an Evd. One per process.
 class AsyncEvds {
  public:
@@ -40,6 +41,8 @@ class AsyncEvds {
   void leave(Open& open, const Evd* own) noexcept UDAPL_EXCLUDES(lock_);
 
   [[nodiscard]] Evd* of(const Open& open) noexcept UDAPL_EXCLUDES(lock_);
+  // Whether `ia` is open, and of this library.
+  [[nodiscard]] bool knows(const Ia& ia) noexcept UDAPL_EXCLUDES(lock_);
 
   // Queues `event` once on every async EVD of the adapter that `source` opened. Calls proxy agents.
   // REQUIRES: no lock held.

@@ -20,8 +20,6 @@
 #include "dapl/service/rsp.h"
 #include "dapl/table/provider.h"
 
-#include <cstring>
-
 namespace udapl::dapl {
 
 OpenIa::OpenIa(Provider& owner) : Ia(&owner.table()), owner_(owner) {}
@@ -89,9 +87,9 @@ Status OpenIa::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
   } else {
     evd = handle_cast<Evd>(*async_evd);
     if (evd == nullptr || (evd->flags() & DAT_EVD_ASYNC_FLAG) == 0 ||
-        std::strcmp(evd->ia->name(), name()) != 0)
+        !AsyncEvds::instance().knows(*evd->ia))
       UDAPL_REFUSE(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_EVD_ASYNC,
-                   "%p is not an async EVD of this adapter", *async_evd);
+                   "%p is not an async EVD of an open adapter of this library", *async_evd);
   }
   AsyncEvds::instance().join(async_, evd);
   return Status();
