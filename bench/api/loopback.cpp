@@ -115,12 +115,26 @@ void End::create_ep(const Adapter& adapter, DAT_COUNT depth) {
   attr.max_rdma_read_iov = 1;
   attr.max_rdma_write_iov = 1;
   attr.srq_soft_hw = DAT_WATERMARK_INFINITE;
-  check(dat_ep_create(adapter.ia, adapter.pz, recv_evd, request_evd, connect_evd, &attr, &ep),
-        "dat_ep_create");
+  if (srq != DAT_HANDLE_NULL)
+    check(dat_ep_create_with_srq(adapter.ia, adapter.pz, recv_evd, request_evd, connect_evd, srq,
+                                 &attr, &ep),
+          "dat_ep_create_with_srq");
+  else
+    check(dat_ep_create(adapter.ia, adapter.pz, recv_evd, request_evd, connect_evd, &attr, &ep),
+          "dat_ep_create");
+}
+
+void End::create_srq(const Adapter& adapter, DAT_COUNT depth) {
+  DAT_SRQ_ATTR attr{};
+  attr.max_recv_dtos = depth;
+  attr.max_recv_iov = 4;
+  attr.low_watermark = DAT_SRQ_LW_DEFAULT;
+  check(dat_srq_create(adapter.ia, adapter.pz, &attr, &srq), "dat_srq_create");
 }
 
 void End::destroy() {
   check(dat_ep_free(ep), "dat_ep_free");
+  if (srq != DAT_HANDLE_NULL) check(dat_srq_free(srq), "dat_srq_free");
   check(dat_evd_free(recv_evd), "dat_evd_free");
   check(dat_evd_free(request_evd), "dat_evd_free");
   check(dat_evd_free(connect_evd), "dat_evd_free");
@@ -128,8 +142,11 @@ void End::destroy() {
 
 void End::post_recv(const Buffer& buffer, std::size_t length) const {
   DAT_LMR_TRIPLET segment = buffer.local(length);
-  check(dat_ep_post_recv(ep, 1, &segment, DAT_DTO_COOKIE{}, DAT_COMPLETION_DEFAULT_FLAG),
-        "dat_ep_post_recv");
+  if (srq != DAT_HANDLE_NULL)
+    check(dat_srq_post_recv(srq, 1, &segment, DAT_DTO_COOKIE{}), "dat_srq_post_recv");
+  else
+    check(dat_ep_post_recv(ep, 1, &segment, DAT_DTO_COOKIE{}, DAT_COMPLETION_DEFAULT_FLAG),
+          "dat_ep_post_recv");
 }
 
 void End::post_send(const Buffer& buffer, std::size_t length, DAT_COMPLETION_FLAGS flags) const {

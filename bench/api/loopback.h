@@ -56,10 +56,13 @@ struct End {
   DAT_EVD_HANDLE recv_evd = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE request_evd = DAT_HANDLE_NULL;
   DAT_EVD_HANDLE connect_evd = DAT_HANDLE_NULL;
+  DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;  // where receives are posted, if there is one
 
   void create(const Adapter& adapter, DAT_COUNT depth);
   // Creates only the EP, for ends that share EVDs; the EVDs must be set already.
   void create_ep(const Adapter& adapter, DAT_COUNT depth);
+  // Before the EP, if it is to have one.
+  void create_srq(const Adapter& adapter, DAT_COUNT depth);
   void destroy();
 
   void post_recv(const Buffer& buffer, std::size_t length) const;

@@ -1,32 +1,28 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// verbs_wait_calls [--print] [--cno|--fd] [--pause=US] IA[/threadsafe]
+// verbs_wait_calls [--print] [--cno|--fd] [--timed] [--one-ia] [--srq]
+//                  [--threshold=N|--polls=N] [--pause=US] IA[/threadsafe]
 //
 // Counts the system calls per message between two threads that sleep in dat_evd_wait, with --cno in
-// dat_cno_wait, or with --fd in poll, on the descriptor of a CNO, each with its own IA. With
-// --pause each of them sleeps for so many microseconds before it sends, so that the other one waits
-// for long. The calls of all libraries are counted, because this program defines functions of the
-// same names. Of many batches, the one with the fewest calls counts: on a busy machine a thread may
-// be late for the next message. "awaited" are the reads of completion channels between the end of a
-// sleep and the return to the program, for which the peer has to wait. Exit status 1: more than
-// about one poll, one read and a few other calls per message.
-#undef _FORTIFY_SOURCE  // it provides inline versions of functions that are defined below
+// dat_cno_wait, or with --fd in poll, on the descriptor of a CNO, each with its own IA, or with
+// --one-ia both with the same one. Of many batches, the one with the fewest calls counts: on a busy
+// machine a thread may be late for the next message. Exit status 1: more than about one poll, one
+// read and a few other calls per message.
+//
+// --timed: the waits have a timeout, which does not expire. --srq: the receives are of an SRQ.
+// --threshold=N: each thread sends N messages at once, and waits for N events. --polls=N: before it
+// waits, it tries to dequeue N times. --pause=US: each thread sleeps before it sends, so that the
+// other one waits for long.
+#include "counted_calls.h"
 #include "loopback.h"
 
-#include <dlfcn.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,93 +30,15 @@
 
 namespace {
 
-enum Kind { kPoll, kRead, kWrite, kEpoll, kTimer, kClock, kFutex, kAwaited, kKinds };
-constexpr std::array<const char*, kKinds> kNames{"poll",  "read",  "write", "epoll",
-                                                 "timer", "clock", "futex", "awaited"};
+using bench::kKinds;
+
 // Limits per message in the best batch. The packaged provider makes one poll and 1.3 reads. With a
 // descriptor, both completions of a message may each end a poll. A trigger of a CNO that is
 // consumed arms the CQ again, and so reads its event first.
 using Calls = std::array<double, kKinds>;
-constexpr Calls kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05};
-constexpr Calls kMaxRatiosOfCno{1.1, 1.3, 0.05, 0.05, 0.05, 0.05, 0.05, 1.1};
-constexpr Calls kMaxRatiosOfDescriptor{2.1, 2.1, 0.05, 0.05, 0.05, 0.05, 0.05, 4.2};
-
-std::array<std::atomic<long>, kKinds> counts{};
-thread_local bool has_slept = false;  // since the program's last call
-
-template <class Function>
-Function* next(const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
-}
-
-}  // namespace
-
-#pragma GCC visibility push(default)
-extern "C" {
-int poll(pollfd* fds, nfds_t count, int timeout) {
-  static auto* const real = next<int(pollfd*, nfds_t, int)>("poll");
-  ++counts[kPoll];
-  const int ready = real(fds, count, timeout);
-  has_slept = true;
-  return ready;
-}
-int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
-  static auto* const real = next<int(pollfd*, nfds_t, const timespec*, const sigset_t*)>("ppoll");
-  ++counts[kPoll];
-  const int ready = real(fds, count, timeout, mask);
-  has_slept = true;
-  return ready;
-}
-ssize_t read(int fd, void* buffer, size_t size) {
-  static auto* const real = next<ssize_t(int, void*, size_t)>("read");
-  ++counts[kRead];
-  return real(fd, buffer, size);
-}
-int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** context) {
-  static auto* const real = next<int(ibv_comp_channel*, ibv_cq**, void**)>("ibv_get_cq_event");
-  if (has_slept) ++counts[kAwaited];
-  return real(channel, cq, context);
-}
-ssize_t write(int fd, const void* buffer, size_t size) {
-  static auto* const real = next<ssize_t(int, const void*, size_t)>("write");
-  ++counts[kWrite];
-  return real(fd, buffer, size);
-}
-int epoll_wait(int epoll, epoll_event* events, int most, int timeout) {
-  static auto* const real = next<int(int, epoll_event*, int, int)>("epoll_wait");
-  ++counts[kEpoll];
-  return real(epoll, events, most, timeout);
-}
-int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) noexcept {
-  static auto* const real = next<int(int, int, int, epoll_event*)>("epoll_ctl");
-  ++counts[kEpoll];
-  return real(epoll, operation, fd, event);
-}
-int timerfd_settime(int timer, int flags, const itimerspec* value, itimerspec* old) noexcept {
-  static auto* const real = next<int(int, int, const itimerspec*, itimerspec*)>("timerfd_settime");
-  ++counts[kTimer];
-  return real(timer, flags, value, old);
-}
-int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
-  if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME) ++counts[kClock];  // not the coarse ones
-  return real(clock, time);
-}
-long syscall(long number, ...) noexcept {
-  static auto* const real = next<long(long, ...)>("syscall");
-  std::va_list list;
-  va_start(list, number);
-  std::array<long, 6> argument{};
-  for (long& value : argument) value = va_arg(list, long);
-  va_end(list);
-  if (number == SYS_futex) ++counts[kFutex];
-  if (number == SYS_epoll_pwait2) ++counts[kEpoll];
-  return real(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
-}
-}
-#pragma GCC visibility pop
-
-namespace {
+constexpr Calls kMaxRatios{1.1, 1.3, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.1, 3.3};
+constexpr Calls kMaxRatiosOfCno{1.1, 1.3, 0.05, 0.05, 0.05, 0.05, 0.05, 1.1, 2.2, 3.3};
+constexpr Calls kMaxRatiosOfDescriptor{2.1, 2.1, 0.05, 0.05, 0.05, 0.05, 0.05, 4.2, 2.2, 3.3};
 
 constexpr std::size_t kBytes = 8;
 constexpr int kDepth = 16;
@@ -130,29 +48,37 @@ struct Options {
   bool print = false;  // only
   bool cno = false;
   bool descriptor = false;
+  bool timed = false;
+  bool one_ia = false;
+  bool srq = false;
+  int messages = 1;  // in each direction, which one wait takes
+  int polls = 0;
   std::chrono::microseconds pause{0};
   std::string_view ia;
 
   // With pauses, some batches are shorter than the interval of the timers that scan idle CQs.
   [[nodiscard]] int batches() const { return pause.count() == 0 ? 60 : 40; }
-  [[nodiscard]] int rounds() const { return pause.count() == 0 ? 100 : 10; }  // two messages each
+  [[nodiscard]] int rounds() const { return pause.count() == 0 ? 100 : 10; }
 };
 
 struct Side {
-  explicit Side(const Options& with) : options(with) {
+  Side(const Options& with, std::shared_ptr<bench::Adapter> of)
+      : options(with), adapter(std::move(of)) {
     if (options.cno)
-      bench::check(dat_cno_create(adapter.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno),
+      bench::check(dat_cno_create(adapter->ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno),
                    "dat_cno_create");
     else if (options.descriptor)
-      bench::check(dat_cno_fd_create(adapter.ia, &descriptor, &cno), "dat_cno_fd_create");
-    bench::check(dat_evd_create(adapter.ia, kDepth, cno, DAT_EVD_DTO_FLAG, &end.recv_evd),
+      bench::check(dat_cno_fd_create(adapter->ia, &descriptor, &cno), "dat_cno_fd_create");
+    bench::check(dat_evd_create(adapter->ia, kDepth, cno, DAT_EVD_DTO_FLAG, &end.recv_evd),
                  "dat_evd_create");
     // With a descriptor the consumer sleeps nowhere else.
-    bench::check(dat_evd_create(adapter.ia, kDepth, options.descriptor ? cno : DAT_HANDLE_NULL,
+    bench::check(dat_evd_create(adapter->ia, kDepth, options.descriptor ? cno : DAT_HANDLE_NULL,
                                 DAT_EVD_DTO_FLAG, &end.request_evd),
                  "dat_evd_create");
-    bench::create_evd(adapter, 8, DAT_EVD_CONNECTION_FLAG, &end.connect_evd);
-    end.create_ep(adapter, kDepth);
+    bench::create_evd(*adapter, 8, DAT_EVD_CONNECTION_FLAG, &end.connect_evd);
+    if (options.srq) end.create_srq(*adapter, kDepth);
+    end.create_ep(*adapter, kDepth);
+    for (int i = 0; i < options.messages; ++i) end.post_recv(buffer, kBytes);
   }
   ~Side() {
     end.destroy();
@@ -160,38 +86,42 @@ struct Side {
   }
   void send() {
     if (options.pause.count() != 0) std::this_thread::sleep_for(options.pause);
-    end.post_send(buffer, kBytes);
+    for (int i = 0; i < options.messages; ++i) end.post_send(buffer, kBytes);
   }
   void receive() {
-    if (cno != DAT_HANDLE_NULL)
-      wait_for_cno(end.recv_evd);
-    else
-      wait(end.recv_evd);
-    has_slept = false;
-    end.post_recv(buffer, kBytes);
+    take(end.recv_evd, cno != DAT_HANDLE_NULL);
+    for (int i = 0; i < options.messages; ++i) end.post_recv(buffer, kBytes);
   }
-  void take_send() {
-    if (options.descriptor)
-      wait_for_cno(end.request_evd);
-    else
-      wait(end.request_evd);
-    has_slept = false;
-  }
+  void take_send() { take(end.request_evd, options.descriptor); }
 
   const Options& options;
-  bench::Adapter adapter;
+  const std::shared_ptr<bench::Adapter> adapter;
   bench::End end;
-  bench::Buffer buffer{adapter, kBytes};
+  bench::Buffer buffer{*adapter, kBytes};
   DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
   DAT_FD descriptor = -1;
 
  private:
+  void take(DAT_EVD_HANDLE evd, bool by_cno) const {
+    if (by_cno)
+      for (int i = 0; i < options.messages; ++i) wait_for_cno(evd);
+    else if (!finds(evd))
+      wait(evd);
+    bench::has_returned();
+  }
+  // Whether one of the dequeues that are tried before a wait takes an event.
+  [[nodiscard]] bool finds(DAT_EVD_HANDLE evd) const {
+    DAT_EVENT event;
+    for (int i = 0; i < options.polls; ++i)
+      if (dat_evd_dequeue(evd, &event) == DAT_SUCCESS) return true;
+    return false;
+  }
   void wait_for_cno(DAT_EVD_HANDLE awaited) const {
     DAT_EVENT event;
     while (DAT_GET_TYPE(dat_evd_dequeue(awaited, &event)) == DAT_QUEUE_EMPTY) {
       DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
       if (!options.descriptor) {
-        bench::check(dat_cno_wait(cno, DAT_TIMEOUT_INFINITE, &evd), "dat_cno_wait");
+        bench::check(dat_cno_wait(cno, timeout(), &evd), "dat_cno_wait");
         continue;
       }
       pollfd readable{descriptor, POLLIN, 0};
@@ -199,22 +129,26 @@ struct Side {
         bench::check(dat_cno_trigger(cno, &evd), "dat_cno_trigger");
     }
   }
-  // Without a time limit, so that no clock is read.
-  static void wait(DAT_EVD_HANDLE evd) {
+  void wait(DAT_EVD_HANDLE evd) const {
     DAT_EVENT event;
     DAT_COUNT more = 0;
-    bench::check(dat_evd_wait(evd, DAT_TIMEOUT_INFINITE, 1, &event, &more), "dat_evd_wait");
+    bench::check(dat_evd_wait(evd, timeout(), options.messages, &event, &more), "dat_evd_wait");
+    for (int i = 1; i < options.messages; ++i)
+      bench::check(dat_evd_dequeue(evd, &event), "dat_evd_dequeue");
+  }
+  // Unless it is wanted there is none, so that no clock is read.
+  [[nodiscard]] DAT_TIMEOUT timeout() const {
+    return options.timed ? kPatience : DAT_TIMEOUT_INFINITE;
   }
 };
 
 void connect(Side& active, Side& passive) {
   DAT_EVD_HANDLE requests = DAT_HANDLE_NULL;
   DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
-  bench::check(dat_evd_create(passive.adapter.ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &requests),
+  bench::check(dat_evd_create(passive.adapter->ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &requests),
                "dat_evd_create");
-  const DAT_CONN_QUAL conn_qual = bench::listen(passive.adapter.ia, requests, &psp);
-  for (Side* side : {&active, &passive}) side->end.post_recv(side->buffer, kBytes);
-  bench::check(dat_ep_connect(active.end.ep, passive.adapter.attr.ia_address_ptr, conn_qual,
+  const DAT_CONN_QUAL conn_qual = bench::listen(passive.adapter->ia, requests, &psp);
+  bench::check(dat_ep_connect(active.end.ep, passive.adapter->attr.ia_address_ptr, conn_qual,
                               kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
                "dat_ep_connect");
   DAT_EVENT event;
@@ -230,7 +164,7 @@ void connect(Side& active, Side& passive) {
 }
 
 Calls calls_of_a_message(Side& side, int rounds) {
-  for (auto& count : counts) count = 0;
+  for (auto& count : bench::call_counts) count = 0;
   for (int i = 0; i < rounds; ++i) {
     side.send();
     side.take_send();
@@ -238,29 +172,54 @@ Calls calls_of_a_message(Side& side, int rounds) {
   }
   Calls calls{};
   for (int kind = 0; kind < kKinds; ++kind)
-    calls[kind] = static_cast<double>(counts[kind].load()) / (2 * rounds);
+    calls[kind] =
+        static_cast<double>(bench::call_counts[kind].load()) / (2 * rounds * side.options.messages);
   return calls;
+}
+
+// Sets `value` if the argument is `name` and a number.
+bool parse_number(std::string_view argument, std::string_view name, int& value) {
+  if (!argument.starts_with(name)) return false;
+  value = std::atoi(argument.data() + name.size());
+  return true;
+}
+
+// Limits per message in the best batch.
+Calls most_calls(const Options& options) {
+  Calls most = options.descriptor ? kMaxRatiosOfDescriptor
+               : options.cno      ? kMaxRatiosOfCno
+                                  : kMaxRatios;
+  if (options.timed) most[bench::kClock] += options.cno ? 2.2 : 1.1;
+  if (options.polls != 0) most[bench::kEmpty] = 2.2 * (options.polls + 3);
+  return most;
 }
 
 std::optional<Options> parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument(argv[i]);
-    constexpr std::string_view kPause = "--pause=";
-    if (argument == "--print")
-      options.print = true;
-    else if (argument == "--cno")
-      options.cno = true;
-    else if (argument == "--fd")
-      options.descriptor = true;
-    else if (argument.starts_with(kPause))
-      options.pause = std::chrono::microseconds(std::atoi(argv[i] + kPause.size()));
+    bool* flag = nullptr;
+    int pause = 0;
+    if (argument == "--print") flag = &options.print;
+    if (argument == "--cno") flag = &options.cno;
+    if (argument == "--fd") flag = &options.descriptor;
+    if (argument == "--timed") flag = &options.timed;
+    if (argument == "--one-ia") flag = &options.one_ia;
+    if (argument == "--srq") flag = &options.srq;
+    if (flag != nullptr)
+      *flag = true;
+    else if (parse_number(argument, "--pause=", pause))
+      options.pause = std::chrono::microseconds(pause);
+    else if (parse_number(argument, "--threshold=", options.messages) ||
+             parse_number(argument, "--polls=", options.polls))
+      continue;
     else if (options.ia.empty() && !argument.starts_with("-"))
       options.ia = argument;
     else
       return std::nullopt;
   }
-  if (options.ia.empty()) return std::nullopt;
+  if (options.ia.empty() || options.messages < 1 || options.messages > kDepth) return std::nullopt;
+  if (options.messages > 1 && options.polls > 0) return std::nullopt;
   return options;
 }
 
@@ -270,15 +229,18 @@ int main(int argc, char** argv) {
   const std::optional<Options> options = parse(argc, argv);
   if (!options) {
     std::fprintf(stderr,
-                 "usage: verbs_wait_calls [--print] [--cno|--fd] [--pause=US] IA[/threadsafe]\n");
+                 "usage: verbs_wait_calls [--print] [--cno|--fd] [--timed] [--one-ia] [--srq]\n"
+                 "           [--threshold=N|--polls=N] [--pause=US] IA[/threadsafe]\n");
     return 2;
   }
   const std::string_view name = options->ia;
   const std::size_t slash = name.find('/');
   bench::set_ia_name(std::string(name.substr(0, slash)));
   bench::set_thread_safe(slash != std::string_view::npos);
-  Side here(*options);
-  Side there(*options);
+  auto adapter = std::make_shared<bench::Adapter>();
+  Side here(*options, adapter);
+  Side there(*options, options->one_ia ? adapter : std::make_shared<bench::Adapter>());
+  adapter.reset();
   connect(here, there);
   std::thread echo([&] {
     for (int i = 0; i < options->batches() * options->rounds(); ++i) {
@@ -302,13 +264,12 @@ int main(int argc, char** argv) {
     least = calls;
   }
   echo.join();
-  bool good = options->print || least[kPoll] > 0;  // 0: they did not sleep, or nothing was counted
-  const Calls& most = options->descriptor ? kMaxRatiosOfDescriptor
-                      : options->cno      ? kMaxRatiosOfCno
-                                          : kMaxRatios;
+  bool good =
+      options->print || least[bench::kPoll] > 0;  // 0: they did not sleep, or nothing was counted
+  const Calls most = most_calls(*options);
   for (int kind = 0; kind < kKinds; ++kind) {
-    std::printf("%-6s %.2f (at most %.2f), in all batches %.2f\n", kNames[kind], least[kind],
-                most[kind], sum[kind] / options->batches());
+    std::printf("%-6s %.2f (at most %.2f), in all batches %.2f\n", bench::kKindNames[kind],
+                least[kind], most[kind], sum[kind] / options->batches());
     good = good && (options->print || least[kind] <= most[kind]);
   }
   bench::check(dat_ep_disconnect(here.end.ep, DAT_CLOSE_ABRUPT_FLAG), "dat_ep_disconnect");
