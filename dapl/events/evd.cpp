@@ -61,9 +61,11 @@ Evd::~Evd() {
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
   Owned<Evd> evd = make_object<Evd>(ia, qlen, flags);
   if (needs_cq(flags)) {
+    transport::Adapter& adapter = ia.adapter();
     transport::EventDescriptor* const shown = cno != nullptr ? cno->shown() : nullptr;
-    auto cq = shown != nullptr ? ia.adapter().create_cq_for(*shown, qlen, evd->sink_)
-                               : ia.adapter().create_cq(qlen, evd->sink_);
+    auto cq = shown != nullptr ? adapter.create_cq_for(*shown, qlen, evd->sink_)
+              : cno != nullptr ? adapter.create_cq(qlen, evd->sink_)
+                               : adapter.create_cq_to_block(qlen, evd->sink_);
     if (!cq.ok())
       UDAPL_PASS_ON(cq.status(), "creating a completion queue for %d events failed", qlen);
     evd->owned_cq_ = *std::move(cq);

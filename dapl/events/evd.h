@@ -237,6 +237,8 @@ class Evd : public ObjectHeader {
   [[nodiscard]] DAT_RETURN wait_for(std::size_t threshold, const Deadline& deadline,
                                     const WaitVisit& visit) noexcept
       UDAPL_EXCLUDES(cq_->lock, notify_lock_);
+  // Sleeps until the word differs from `seen`: as Adapter::block().
+  [[nodiscard]] WaitResult block(std::uint32_t seen, const Deadline& deadline) noexcept;
   // Why the waiter has to return; SUCCESS if it need not.
   [[nodiscard]] DAT_RETURN interruption() const noexcept UDAPL_EXCLUDES(notify_lock_);
   // Ends the wait, except that the caller is counted in leaving_. If the wait has failed with

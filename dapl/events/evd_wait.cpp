@@ -82,6 +82,12 @@ DAT_RETURN Evd::interruption() const noexcept {
   return DAT_SUCCESS;
 }
 
+WaitResult Evd::block(std::uint32_t seen, const Deadline& deadline) noexcept {
+  if (cq_ != nullptr)
+    if (const auto result = cq_->block(word_, seen, deadline)) return *result;
+  return ia->adapter().block(word_, seen, deadline);
+}
+
 DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
                          const WaitVisit& visit) noexcept {
   const auto goes_on = [this] {  // after a signal: docs/compatibility.md C20
@@ -93,7 +99,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
     if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
     if (trace::enabled(trace::kDetail)) [[unlikely]]
       point::arm(*this, "waits");
-    if (cq_ != nullptr) cq_->arm_for_waiters();
+    if (cq_ != nullptr) cq_->arm_to_block();
     const std::size_t queued = count_events(threshold);
     if (queued >= threshold) return DAT_SUCCESS;
     if (cq_ != nullptr && threshold - queued > 1) cq_->await_several(threshold - queued);
@@ -107,7 +113,7 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
         break;
       }
       if (const DAT_RETURN code = interruption(); code != DAT_SUCCESS) return code;
-      const WaitResult result = ia->adapter().block(word_, seen, deadline);
+      const WaitResult result = block(seen, deadline);
       if (visit.left()) [[unlikely]]
         return dat_error(DAT_ABORT);
       if (result == WaitResult::kChanged || notified_.load(std::memory_order_acquire)) continue;

@@ -93,6 +93,10 @@ class Adapter {
   virtual Result<std::unique_ptr<Mr>> register_memory(Pd& pd, const MrInit& init) = 0;
   virtual Result<std::unique_ptr<Window>> create_window(Pd& pd, WindowScope scope) = 0;
   virtual Result<std::unique_ptr<Cq>> create_cq(int depth, CqSink& sink) = 0;
+  // Like create_cq(), for a consumer that is likely to sleep in Cq::block().
+  virtual Result<std::unique_ptr<Cq>> create_cq_to_block(int depth, CqSink& sink) {
+    return create_cq(depth, sink);
+  }
   // For a CNO whose consumer sleeps outside of the library: a descriptor that is also readable
   // while `signal` is. Null if there is none that shows more than that. Throws std::bad_alloc.
   virtual std::unique_ptr<EventDescriptor> create_event_descriptor(int signal) {

@@ -5,9 +5,12 @@
 #include "common/quarantine.h"
 #include "common/result.h"
 #include "common/spin_lock.h"
+#include "common/wait_word.h"
 #include "dapl/transport/types.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace udapl::transport {
 
@@ -50,6 +53,17 @@ class Cq {
   // The same, but the notification concerns only threads in Adapter::block(): while none is there,
   // it may come as late as the next one does.
   virtual void arm_for_waiters() noexcept { arm(); }
+  // The same, but the notification concerns only the caller, which goes on to call block().
+  virtual void arm_to_block() noexcept { arm_for_waiters(); }
+  // Sleeps as Adapter::block() does, if nothing but this CQ, or a thread that changes the word, can
+  // end the wait. Otherwise returns nothing, and does nothing: then that is to be called.
+  virtual std::optional<WaitResult> block(WaitWord& word, std::uint32_t seen,
+                                          const Deadline& deadline) noexcept {
+    (void)word;
+    (void)seen;
+    (void)deadline;
+    return std::nullopt;
+  }
   // The same, but the notification concerns only the thread that sleeps on this descriptor: it may
   // be left to EventDescriptor::take_events(). Until the next call of arm().
   virtual void arm_for_descriptor(EventDescriptor& descriptor) noexcept {

@@ -7,14 +7,14 @@
 #include <memory>
 
 // The calls of a transport into the core. They are made by the adapter's service thread, and by
-// application threads inside Cq::progress and Adapter::block, and nowhere else: the consequences of
-// a post, poll, connect, disconnect ... are left to those threads, so the core may hold its own
-// locks around every other call. They are never made with a lock of the transport held, and never
-// concurrently for the same object. One exception: EventDescriptor::take_events calls
-// CqSink::on_notify in its caller's thread, maybe beside another such call. Sinks do not block. A
-// sink may call back into the transport, and may destroy the very object that it is called for (a
-// consumer's proxy agent may free an EP): then the destructor does not wait for the call in which
-// it runs; in all other threads it waits for a running call of its object to end.
+// application threads inside Cq::progress, Cq::block and Adapter::block, and nowhere else: the
+// consequences of a post, poll, connect, disconnect ... are left to those threads, so the core may
+// hold its own locks around every other call. They are never made with a lock of the transport
+// held, and never concurrently for the same object. One exception: EventDescriptor::take_events
+// calls CqSink::on_notify in its caller's thread, maybe beside another such call. Sinks do not
+// block. A sink may call back into the transport, and may destroy the very object that it is called
+// for (a consumer's proxy agent may free an EP): then the destructor does not wait for the call in
+// which it runs; in all other threads it waits for a running call of its object to end.
 namespace udapl::transport {
 
 class IncomingConnection;
@@ -112,9 +112,9 @@ class CqSink {
  public:
   // A notification arrived at an armed CQ (see Cq::arm), which is disarmed now.
   virtual void on_notify() noexcept = 0;
-  // Called in place of on_notify by a thread in Adapter::block(), which waits for `word`, with
-  // locks of the transport held, and possibly beside other calls. Returns false, and does nothing,
-  // if the notification may concern anyone else. Otherwise changes the word.
+  // Called in place of on_notify by a thread in Adapter::block() or Cq::block(), which waits for
+  // `word`, with locks of the transport held, and possibly beside other calls. Returns false, and
+  // does nothing, if the notification may concern anyone else. Otherwise changes the word.
   virtual bool notify_waiter(WaitWord& word) noexcept {
     (void)word;
     return false;

@@ -83,7 +83,7 @@ Status Adapter::start(const ConnectorKit& kit) {
   return Status();
 }
 
-Adapter::~Adapter() = default;
+Adapter::~Adapter() { CqChannel::note_closed_adapter(); }
 
 // ---- factory -----------------------------------------------------------------------------------
 
@@ -101,6 +101,13 @@ Result<std::unique_ptr<transport::Window>> Adapter::create_window(transport::Pd&
 
 Result<std::unique_ptr<transport::Cq>> Adapter::create_cq(int depth, transport::CqSink& sink) {
   return Cq::create(*this, cq_channel_, depth, sink);
+}
+
+// With few descriptors, CQs have to share the adapter's channel.
+Result<std::unique_ptr<transport::Cq>> Adapter::create_cq_to_block(int depth,
+                                                                   transport::CqSink& sink) {
+  const std::shared_ptr<CqChannel> own = CqChannel::create_own(*this);
+  return Cq::create(*this, own != nullptr ? own : cq_channel_, depth, sink);
 }
 
 std::unique_ptr<transport::EventDescriptor> Adapter::create_event_descriptor(int signal) {

@@ -45,6 +45,8 @@ class Adapter final : public transport::Adapter {
   Result<std::unique_ptr<transport::Window>> create_window(transport::Pd& pd,
                                                            transport::WindowScope scope) override;
   Result<std::unique_ptr<transport::Cq>> create_cq(int depth, transport::CqSink& sink) override;
+  Result<std::unique_ptr<transport::Cq>> create_cq_to_block(int depth,
+                                                            transport::CqSink& sink) override;
   std::unique_ptr<transport::EventDescriptor> create_event_descriptor(int signal) override;
   Result<std::unique_ptr<transport::Cq>> create_cq_for(transport::EventDescriptor& descriptor,
                                                        int depth, transport::CqSink& sink) override;

@@ -45,7 +45,7 @@ Cq::Cq(Adapter& adapter, std::shared_ptr<CqChannel> channel, transport::CqSink& 
     : invalidate_flags_(adapter.device().invalidate_flags()),
       adapter_(adapter),
       channel_(std::move(channel)),
-      shown_(channel_->descriptor() >= 0),
+      shown_(channel_->begins_shown()),
       sink_(sink),
       gate_(adapter.reactor(), SinkGate::to<&Cq::deliver, Cq>(), this) {}
 

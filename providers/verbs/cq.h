@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace udapl::verbs {
@@ -66,6 +67,9 @@ class Cq final : public transport::Cq {
   void arm_for_waiters() noexcept override UDAPL_EXCLUDES(lock);
   void arm_for_descriptor(transport::EventDescriptor& descriptor) noexcept override
       UDAPL_EXCLUDES(lock);
+  void arm_to_block() noexcept override UDAPL_EXCLUDES(lock);
+  std::optional<WaitResult> block(WaitWord& word, std::uint32_t seen,
+                                  const Deadline& deadline) noexcept override UDAPL_EXCLUDES(lock);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger. Throws std::bad_alloc.
   Status resize(int depth) override UDAPL_EXCLUDES(qps_lock_);
@@ -115,6 +119,8 @@ class Cq final : public transport::Cq {
   // read after all.
   bool leave_event(WaitWord& word) noexcept;
   void on_left_event() noexcept { acknowledge_event(false); }
+  // Like note_event(), for the thread in block(), which waits for `word`.
+  void note_event_of_waiter(WaitWord& word) noexcept UDAPL_EXCLUDES(lock);
   // Like on_event(), for another thread, which holds no lock: makes the sink call itself.
   void on_event_in_call() noexcept UDAPL_EXCLUDES(lock);
   void on_error() noexcept;  // IBV_EVENT_CQ_ERR; called by the driving thread
@@ -167,7 +173,8 @@ class Cq final : public transport::Cq {
   void request_notification() noexcept;
   [[gnu::cold, gnu::noinline]] void begin_filtering() noexcept;
   [[nodiscard]] bool notifies() noexcept UDAPL_EXCLUDES(lock);  // the event that has arrived
-  void acknowledge_event(bool notification) noexcept;
+  // `word`: if the caller waits for it, else null.
+  void acknowledge_event(bool notification, WaitWord* word = nullptr) noexcept;
   // The event of an armed CQ has arrived, or counts as arrived: the next arming reaches the device.
   void end_arming() noexcept;
   [[nodiscard]] static bool is_armed(std::uint32_t arms) noexcept { return (arms & 1) != 0; }
@@ -199,7 +206,9 @@ class Cq final : public transport::Cq {
 
   Adapter& adapter_;
   const std::shared_ptr<CqChannel> channel_;
-  std::atomic<bool> shown_;  // armed for the channel's descriptor only; changed by the channel
+  // Armed only for the channel's descriptor or, if the channel is its own, for the thread in
+  // block(). Changed by the channel.
+  std::atomic<bool> shown_;
   transport::CqSink& sink_;
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};

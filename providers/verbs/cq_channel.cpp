@@ -60,6 +60,7 @@ CqChannel::~CqChannel() {
     unwatch();
   }
   reactor_.quiesce(*this);
+  if (is_own()) give_back_descriptors();
 }
 
 void CqChannel::begin_prompt() noexcept {
@@ -88,7 +89,7 @@ void CqChannel::unwatch() noexcept {
 bool CqChannel::show(std::atomic<bool>& shown) noexcept {
   if (shown.load(std::memory_order_seq_cst)) return true;
   const ScopedLock guard(lock_);
-  if (!open_) return false;
+  if (!open_ || !set_.valid()) return false;
   if (hidden_ == 1) {
     if (!add_to_set(channel_->fd)) return false;
     unwatch();
@@ -107,8 +108,8 @@ void CqChannel::hide(std::atomic<bool>& shown) noexcept {
 
 // An event that has arrived is reported to the reactor, too.
 void CqChannel::hide_all() noexcept {
-  ::epoll_ctl(set_.get(), EPOLL_CTL_DEL, channel_->fd, nullptr);
-  if (!watch()) UDAPL_TRACE(kError, "completions of a CNO with a descriptor may be noticed late");
+  if (set_.valid()) ::epoll_ctl(set_.get(), EPOLL_CTL_DEL, channel_->fd, nullptr);
+  if (!watch()) UDAPL_TRACE(kError, "completions may be noticed late: a channel cannot be watched");
 }
 
 void CqChannel::close_descriptor() noexcept {
@@ -132,6 +133,7 @@ Cq* CqChannel::next_event() noexcept {
   if (ibv_get_cq_event(channel_.get(), &cq, &ours) == 0) return static_cast<Cq*>(ours);
   if (errno == EAGAIN || errno == EINTR) return nullptr;
   UDAPL_TRACE(kNormal, "no more completion events: %s", ErrnoText(errno).c_str());
+  failed_.store(true, std::memory_order_relaxed);
   const ScopedLock guard(lock_);
   unwatch();
   return nullptr;

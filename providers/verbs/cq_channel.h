@@ -7,11 +7,14 @@
 #include "common/fd.h"
 #include "common/mutex.h"
 #include "common/spin_lock.h"
+#include "common/wait_word.h"
 #include "dapl/transport/event_descriptor.h"
 #include "providers/reactor/reactor.h"
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace udapl::verbs {
 
@@ -19,21 +22,30 @@ class Adapter;
 class Cq;
 
 // A completion channel, on which armed CQs report events. One of the adapter, which its reactor
-// watches, and one of each CNO with a descriptor.
+// watches, one of each CNO with a descriptor, and *own* channels of single CQs.
 //
-// The latter *is shown* while all its CQs are armed for that descriptor only: the reactor does not
-// watch the channel then. Instead it is part of the descriptor, an epoll set, and the thread that
-// the consumer has woken reads it (docs/adr/0086). As soon as anyone else needs one of its CQs, the
-// reactor watches it, and the descriptor shows what the service thread signals.
+// A thread that waits for the EVD of a CQ with an own channel sleeps on that, and does not drive
+// the reactor, which does not watch the channel. As soon as anyone else needs the CQ's events, it
+// does for ever (docs/adr/0108).
+//
+// The channel of a CNO *is shown* while all its CQs are armed for that descriptor only: the reactor
+// does not watch the channel then. Instead it is part of the descriptor, an epoll set, and the
+// thread that the consumer has woken reads it (docs/adr/0086). As soon as anyone else needs one of
+// its CQs, the reactor watches it, and the descriptor shows what the service thread signals.
 //
 // Thread-safe. Any lock may be held where nothing else is said. Owned by the Adapter, or by its
 // descriptor and CQs together.
-class CqChannel final : private Handler {
+class CqChannel final : private Handler, private WaitWord::Waker {
  public:
   // For the adapter's. INSUFFICIENT_RESOURCES.
   static Result<std::shared_ptr<CqChannel>> create_watched(Adapter& adapter);
   // For a descriptor that is also readable while `signal` is. INSUFFICIENT_RESOURCES.
   static Result<std::shared_ptr<CqChannel>> create_shown(Adapter& adapter, int signal);
+
+  // For one CQ. Null if there are too few descriptors.
+  static std::shared_ptr<CqChannel> create_own(Adapter& adapter);
+  // Called by the thread that destroys an adapter.
+  static void note_closed_adapter() noexcept;
 
   CqChannel(Adapter& adapter, ibv_comp_channel* channel) noexcept;  // use create_…()
   ~CqChannel();
@@ -42,6 +54,8 @@ class CqChannel final : private Handler {
 
   [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_.get(); }
   [[nodiscard]] int descriptor() const noexcept { return set_.get(); }
+  [[nodiscard]] bool is_own() const noexcept { return kick_.valid(); }
+  [[nodiscard]] bool begins_shown() const noexcept { return set_.valid() || is_own(); }
 
   // A CQ is about to be armed, or is no longer armed.
   void begin_armed(Cq& cq) noexcept UDAPL_EXCLUDES(armed_lock_);
@@ -60,13 +74,17 @@ class CqChannel final : private Handler {
 
   // `shown`, which belongs to one of the CQs, tells whether that is armed for the descriptor only,
   // as it is in the beginning and once the CQ is destroyed. show() returns false if the channel has
-  // no descriptor, or cannot be part of it.
+  // no descriptor, or cannot be part of it. An own channel is hidden once.
   bool show(std::atomic<bool>& shown) noexcept UDAPL_EXCLUDES(lock_);
   void hide(std::atomic<bool>& shown) noexcept UDAPL_EXCLUDES(lock_);
   // The descriptor is being closed while there are CQs.
   void close_descriptor() noexcept UDAPL_EXCLUDES(lock_);
   // Makes the notifications of the events that are waiting. No lock may be held.
   void take_events() noexcept;
+  // For an own channel: sleeps as Adapter::block() does. Returns nothing if that is not possible.
+  // The calling thread must not be cancelled in it.
+  std::optional<WaitResult> sleep(WaitWord& word, std::uint32_t seen,
+                                  const Deadline& deadline) noexcept;
 
  private:
   struct Close {
@@ -86,6 +104,10 @@ class CqChannel final : private Handler {
   [[nodiscard]] Cq* next_event() noexcept;
   [[nodiscard]] bool was_left(const Cq& cq) noexcept;
   void read_events(Where where) noexcept;
+  void read_events_of_waiter(WaitWord& word) noexcept;
+  void wake() noexcept override;  // the thread in sleep()
+  void end_kick() noexcept;
+  static void give_back_descriptors() noexcept;
   [[nodiscard]] bool add_to_set(int fd) noexcept;
   [[nodiscard]] bool watch() noexcept UDAPL_REQUIRES(lock_);
   void unwatch() noexcept UDAPL_REQUIRES(lock_);
@@ -99,6 +121,8 @@ class CqChannel final : private Handler {
   Cq* only_armed_ UDAPL_GUARDED_BY(armed_lock_) = nullptr;  // the only one, as far as is known
   std::atomic<const Cq*> left_{nullptr};  // the CQ whose event was left; changed under the lock
   std::atomic<int> prompt_cqs_{0};        // those whose event concerns more than waiters
+  Fd kick_;                               // of an own channel: ends the sleep
+  std::atomic<bool> failed_{false};       // it cannot be read
   Mutex lock_;
   Fd set_;                                     // the descriptor, or none
   bool open_ UDAPL_GUARDED_BY(lock_) = false;  // there is a descriptor

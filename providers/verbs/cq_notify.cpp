@@ -70,13 +70,18 @@ bool Cq::leave_event(WaitWord& word) noexcept {
   return true;
 }
 
+void Cq::note_event_of_waiter(WaitWord& word) noexcept {
+  end_arming();
+  acknowledge_event(notifies(), &word);
+}
+
 // *this may be gone afterwards.
-void Cq::acknowledge_event(bool notification) noexcept {
+void Cq::acknowledge_event(bool notification, WaitWord* word) noexcept {
   unsigned acknowledge = 1;
   {
     const ScopedLock events_guard(events_lock_);
     if (!closing_) {
-      if (notification) gate_.post(kNotify);
+      if (notification && (word == nullptr || !sink_.notify_waiter(*word))) gate_.post(kNotify);
       acknowledge = ++unacknowledged_ == kEventsPerAck ? kEventsPerAck : 0;
       if (acknowledge != 0) unacknowledged_ = 0;
     }
@@ -126,7 +131,7 @@ bool Cq::found_notification() noexcept {
 
 // The thread that arms checks for completions afterwards, including those handed out to other
 // threads.
-void Cq::arm_for_waiters() noexcept {
+void Cq::arm_to_block() noexcept {
   if (filters_.load(std::memory_order_relaxed)) {
     const ScopedLock guard(lock);
     handed_notification_ = false;
@@ -134,11 +139,26 @@ void Cq::arm_for_waiters() noexcept {
   request_notification();
 }
 
+// Threads in Adapter::block(), which sleep on the reactor.
+void Cq::arm_for_waiters() noexcept {
+  if (channel_->is_own()) channel_->hide(shown_);
+  arm_to_block();
+}
+
+// What the thread cannot sleep on, the reactor watches from now on.
+std::optional<WaitResult> Cq::block(WaitWord& word, std::uint32_t seen,
+                                    const Deadline& deadline) noexcept {
+  if (!channel_->is_own() || !shown_.load(std::memory_order_seq_cst)) return std::nullopt;
+  const auto result = channel_->sleep(word, seen, deadline);
+  if (!result) channel_->hide(shown_);
+  return result;
+}
+
 // Sets for_anyone_ after arming: if the driving thread takes an event in between, which clears it,
 // the next event is still treated as one that concerns not only waiters.
 void Cq::arm() noexcept {
   channel_->hide(shown_);
-  arm_for_waiters();
+  arm_to_block();
   if (!for_anyone_.exchange(true, std::memory_order_relaxed)) channel_->begin_prompt();
 }
 
@@ -151,10 +171,11 @@ void Cq::arm_for_descriptor(transport::EventDescriptor& descriptor) noexcept {
     request_notification();
 }
 
-// seq_cst: either this thread sees that the CQ is shown, or who shows it sees that it filters.
+// A thread in block() filters itself. seq_cst: either this thread sees that the CQ is shown, or who
+// shows it sees that it filters.
 void Cq::begin_filtering() noexcept {
   filters_.store(true, std::memory_order_seq_cst);
-  if (shown_.load(std::memory_order_seq_cst)) arm();
+  if (!channel_->is_own() && shown_.load(std::memory_order_seq_cst)) arm();
 }
 
 void Cq::on_error() noexcept {

@@ -16,7 +16,7 @@ DEFECTS = [
     ("wait_ignores_threshold", "dapl/events/evd_wait.cpp",
      "if (queued >= threshold) return DAT_SUCCESS;", "if (queued >= 1) return DAT_SUCCESS;", "evd,transfer"),
     ("wait_does_not_arm", "dapl/events/evd_wait.cpp",
-     "    if (cq_ != nullptr) cq_->arm_for_waiters();\n", "", "transfer"),
+     "    if (cq_ != nullptr) cq_->arm_to_block();\n", "", "transfer"),
     ("wait_counts_the_ring_only", "dapl/events/evd_wait.cpp",
      "return to_count(count_events(kAll));", "return to_count(ring_.size());", "transfer,evd"),
     ("wait_takes_although_refused", "dapl/events/evd_dequeue.h",
