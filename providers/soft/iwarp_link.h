@@ -115,8 +115,7 @@ class IwarpLink final : public Link {
   bool release(iwarp::Inbound& inbound) noexcept override;
   void refuse_held() noexcept override;
   void drop_held() noexcept override;
-  void offer_receive(MrTable& memory, const Segment& receive, std::uint32_t ahead,
-                     std::uint64_t qp) noexcept override;
+  void offer_receive(MrTable& memory, const Offer& offer, std::uint64_t qp) noexcept override;
   void end_offers(MrTable& memory) noexcept override;
   void fail(const iwarp::Terminate& reason) noexcept override { receiver_.fail(reason); }
   [[nodiscard]] const iwarp::Terminate& failure() const noexcept override {

@@ -238,11 +238,11 @@ void IwarpLink::drop_held() noexcept {
   note_incoming();
 }
 
-void IwarpLink::offer_receive(MrTable& memory, const Segment& receive, std::uint32_t ahead,
-                              std::uint64_t qp) noexcept {
+void IwarpLink::offer_receive(MrTable& memory, const Offer& offer, std::uint64_t qp) noexcept {
   if (direct_access_ == nullptr || !direct_access_->peer_reaches() || receiver_.waits()) return;
   shm::Grants* const grants = direct_access_->grants(memory);
-  if (grants != nullptr) memory.offer(receive, receiver_.next_send() + ahead, qp, *grants);
+  if (grants != nullptr)
+    memory.offer(offer.receive, receiver_.next_send() + offer.ahead, offer.at_once, qp, *grants);
 }
 
 void IwarpLink::end_offers(MrTable& memory) noexcept {

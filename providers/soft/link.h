@@ -211,11 +211,14 @@ class Link {
   virtual bool release(iwarp::Inbound& inbound) noexcept = 0;
   virtual void refuse_held() noexcept = 0;  // the first of them fails for lack of a receive
   virtual void drop_held() noexcept = 0;
-  // The next message but `ahead`, counted from the first that is not complete, takes this receive,
-  // of one segment: the peer may be allowed to place its payload there. REQUIRES: that message has
-  // not begun.
-  virtual void offer_receive(MrTable&, const Segment&, std::uint32_t /*ahead*/,
-                             std::uint64_t /*qp*/) noexcept {}
+  // The peer may be allowed to place the payload of a message in the receive, of one segment, that
+  // the message takes. REQUIRES: the message has not begun.
+  struct Offer {
+    const Segment& receive;
+    std::uint32_t ahead;  // the messages before it, from the first that is not complete
+    bool at_once;         // it may be placed before those
+  };
+  virtual void offer_receive(MrTable&, const Offer&, std::uint64_t /*qp*/) noexcept {}
   // The messages for which receives were offered have arrived, and no other is offered.
   virtual void end_offers(MrTable&) noexcept {}
 

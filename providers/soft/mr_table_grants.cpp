@@ -127,7 +127,7 @@ void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
   entry.grants.store(place, std::memory_order_release);
 }
 
-void MrTable::offer(const Segment& receive, std::uint32_t number, ScopeId qp,
+void MrTable::offer(const Segment& receive, std::uint32_t number, bool at_once, ScopeId qp,
                     shm::Grants& grants) noexcept {
   const ScopedLock lock(lock_);
   shm::Grants::Grant& grant = grants.offer_for(number);
@@ -137,7 +137,8 @@ void MrTable::offer(const Segment& receive, std::uint32_t number, ScopeId qp,
     return;
   grants.qp = qp;
   grants.give(grant, number, receive.ref.index,
-              {0, receive.length, reinterpret_cast<std::uintptr_t>(receive.address), kRemoteWrite});
+              {0, receive.length, reinterpret_cast<std::uintptr_t>(receive.address),
+               at_once ? kRemoteWrite : shm::kPlaceInTurn});
   grant.next = entry.grants.load(std::memory_order_relaxed);
   entry.grants.store(&grant, std::memory_order_release);
 }

@@ -93,18 +93,14 @@ void ReceiveQueue::offer_receives() noexcept {
   const std::uint32_t most = offers_in_series_ ? shm::kOffers : 1;
   const std::uint64_t end = messages_ + std::min(receives_.size(), most);
   const std::uint64_t first = std::max(offered_, messages_ + (receiving_ ? 1 : 0));
-  for (offered_ = first; offered_ < end; ++offered_) {
-    const auto ahead = static_cast<std::uint32_t>(offered_ - messages_);
-    if (!is_apart(ahead)) return;
-    offer(ahead);
-  }
+  for (offered_ = first; offered_ < end; ++offered_)
+    offer(static_cast<std::uint32_t>(offered_ - messages_));
 }
 
-// Whether no receive before this one has any of the same memory. Otherwise its message could be
-// placed before theirs, and would be overwritten by what was sent earlier.
+// Whether no receive before this one has any of the same memory. Otherwise what was sent earlier
+// could overwrite its message.
 bool ReceiveQueue::is_apart(std::uint32_t ahead) noexcept {
   const std::uint64_t head = receives_.head();
-  if (receives_.at(head + ahead).segment_count == 0) return true;
   const Segment& ours = *receives_.segments(head + ahead);
   for (std::uint64_t position = head; position != head + ahead; ++position) {
     const Segment* const segments = receives_.segments(position);
@@ -124,7 +120,7 @@ void ReceiveQueue::offer(std::uint32_t ahead) noexcept {
   if (receive.segment_count != 1 || segment.length < kMinSharedSend || receive.pd != shared_.pd)
     return;
   built_at_offer_ = shared_.link->built();
-  shared_.link->offer_receive(shared_.memory, segment, ahead, shared_.id);
+  shared_.link->offer_receive(shared_.memory, {segment, ahead, is_apart(ahead)}, shared_.id);
 }
 
 // Fast path of resolve_receive() for one segment inside the registration whose pin is kept.

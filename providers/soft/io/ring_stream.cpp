@@ -73,6 +73,14 @@ void RingStream::finish(shm::RingEnd how) noexcept {
   if (writer_.finish(how)) bell_.ring();
 }
 
+IoResult RingStream::answer(std::span<const std::byte> reply) noexcept {
+  return tcp_->answer(reply);
+}
+
+bool RingStream::ended_on_purpose() const noexcept {
+  return reader_.end() == shm::RingEnd::kFinished;
+}
+
 // ---- waiting ------------------------------------------------------------------------------------
 
 Status RingStream::watch(std::uint32_t events, Handler& handler) noexcept {
@@ -156,7 +164,8 @@ std::uint32_t RingStream::look() noexcept {
   if (wants(EPOLLIN) && (peer_gone_ || has_input())) now |= EPOLLIN;
   const bool lent_enough = lender_.any() && lender_.room() < awaited_loans_;
   if (wants(EPOLLOUT) && (peer_gone_ || (!lent_enough && writer_.has_room()))) now |= EPOLLOUT;
-  if (!peer_gone_ && lender_.needs_collect()) now |= EPOLLOUT;  // awaited or not
+  if (!peer_gone_ && (lender_.needs_collect() || (awaits_turn() && turn_has_come())))
+    now |= EPOLLOUT;  // awaited or not
   if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
     now |= EPOLLERR;

@@ -60,15 +60,11 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] RingStream* rings() noexcept override { return this; }
   [[nodiscard]] Confirmations* confirmations() noexcept override { return this; }
   [[nodiscard]] DirectAccess* direct_access() noexcept override { return direct_ ? this : nullptr; }
-  IoResult answer(std::span<const std::byte> reply) noexcept override {
-    return tcp_->answer(reply);
-  }
+  IoResult answer(std::span<const std::byte> reply) noexcept override;
   void shutdown_write() noexcept override { finish(shm::RingEnd::kFinished); }
   void abort_on_close() noexcept override { aborts_ = true; }
   [[nodiscard]] bool ends_anywhere() const noexcept override { return true; }
-  [[nodiscard]] bool ended_on_purpose() const noexcept override {
-    return reader_.end() == shm::RingEnd::kFinished;
-  }
+  [[nodiscard]] bool ended_on_purpose() const noexcept override;
   [[nodiscard]] std::uint32_t effective_mss() const noexcept override;
   [[nodiscard]] std::uint32_t lent_mss() const noexcept override;
   [[nodiscard]] std::size_t unacknowledged() noexcept override { return writer_.unread(); }
@@ -126,6 +122,8 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   void assist_send() noexcept;
   [[nodiscard]] bool may_share(const shm::PeerMemory::Access& access) noexcept;
   [[nodiscard]] bool claims(std::uint64_t from) noexcept;
+  [[nodiscard]] bool turn_has_come() const noexcept { return peer_placed() >= turn_; }
+  [[nodiscard]] bool awaits_turn() const noexcept;
 
   void end_gently_as(std::unique_ptr<ByteStream> self, KeptBytes rest) noexcept override;
   void end_grants() noexcept;
@@ -169,6 +167,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   const std::byte* shared_from_ = nullptr;
   shm::Lender::Part shared_send_;       // empty: none
   std::size_t shared_frame_ = 0;        // the payload of its frames
+  std::uint64_t turn_ = 0;              // what the peer must have placed before it may be written
   std::uint32_t left_to_peer_ = 0;      // its next loans that are not claimed
   std::uint64_t read_before_send_ = 0;  // the reader's position at the last large Send
   bool shares_sends_ = true;

@@ -55,7 +55,7 @@ shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length)
   return {.write = true,
           .stag = number,
           .length = static_cast<std::uint32_t>(length),
-          .right = kRemoteWrite,
+          .right = kRemoteWrite | shm::kPlaceInTurn,
           .receive = true};
 }
 
@@ -121,7 +121,7 @@ void RingStream::settle() noexcept {
 
 // ---- Sends --------------------------------------------------------------------------------------
 
-// Earlier Sends are placed elsewhere, but an RDMA Write could be to the same memory.
+// The offer tells whether earlier Sends could be for the same memory. An RDMA Write could be, too.
 bool RingStream::may_share(const shm::PeerMemory::Access& access) noexcept {
   if (wrote_ && writer_.delivered() != put_) return false;
   wrote_ = false;
@@ -129,22 +129,29 @@ bool RingStream::may_share(const shm::PeerMemory::Access& access) noexcept {
          peer_memory_.suits(access, false) && peer_memory_.granted(access);
 }
 
+// Whether a shared Send is lent of which this side will write a part once its turn has come.
+bool RingStream::awaits_turn() const noexcept {
+  return shared_send_.begin != shared_send_.end && put_ >= shared_send_.end && lender_.any();
+}
+
 bool RingStream::puts_off_send(std::uint32_t number, std::uint32_t length) noexcept {
   awaited_loans_ = 0;
   if (!lender_.any() || !may_share(access_of_send(number, length))) return false;
-  const std::size_t loans = loans_of_send(length);
+  const std::size_t loans = awaits_turn() ? shm::kLoanSlots : loans_of_send(length);
   if (lender_.room_next() < loans) awaited_loans_ = loans;
   return awaited_loans_ != 0;
 }
 
 RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
                                                 const iwarp::IoSpan& payload) noexcept {
-  const shm::PeerMemory::Access access = access_of_send(number, payload.size);
+  shm::PeerMemory::Access access = access_of_send(number, payload.size);
   const bool answered = std::exchange(read_before_send_, reader_.position()) != reader_.position();
   if (access.length < kMinSharedInSeries && (!answered || lender_.any())) return {};
-  if (!may_share(access)) return {};
+  if (awaits_turn() || !may_share(access)) return {};
   if (lender_.room_next() < loans_of_send(access.length)) return {};
   shared_ = access;
+  access.right = kRemoteWrite;
+  turn_ = peer_memory_.granted(access) ? 0 : put_;
   shared_from_ = static_cast<const std::byte*>(payload.data);
   shared_send_ = {put_, put_};
   const SharedFrames frames = frames_of_send(access.length);
@@ -152,11 +159,11 @@ RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
   return frames;
 }
 
-// Half of the loans are for the peer, at least the first.
+// Half of the loans are for the peer, at least the first. Before its turn this side claims none.
 void RingStream::share_until(std::uint64_t end) noexcept {
   shared_send_.end = end;
-  left_to_peer_ =
-      std::max<std::uint32_t>(1, static_cast<std::uint32_t>((end - put_) / shared_frame_ / 2));
+  const auto half = static_cast<std::uint32_t>((end - put_) / shared_frame_ / 2);
+  left_to_peer_ = turn_has_come() ? std::max(half, 1U) : shm::kLoanSlots;
 }
 
 // Whether the loan that begins there is not left to the peer.
@@ -167,8 +174,10 @@ bool RingStream::claims(std::uint64_t from) noexcept {
   return false;
 }
 
-// Called when all of it has been handed over.
+// Called when all of it has been handed over, and again when something was placed: before its turn,
+// only the peer copies it.
 void RingStream::assist_send() noexcept {
+  if (!turn_has_come()) return;
   const shm::Lender::Part part = std::exchange(shared_send_, {put_, put_});
   if (!write_loans(part) && peer_memory_.granted(shared_)) shares_sends_ = false;
   if (lender_.any()) lender_.reclaim();

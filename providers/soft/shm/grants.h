@@ -50,6 +50,9 @@ inline constexpr std::size_t kGrantPlaces = 4;
 // The next receives, by the number of the message that will take them.
 inline constexpr std::uint32_t kOffers = 16;
 using OfferSlots = std::array<GrantSlot, kOffers>;
+// The right to write into a receive only when all messages before its own are placed, because they
+// could be for the same memory. For other receives, kRemoteWrite is granted.
+inline constexpr std::uint32_t kPlaceInTurn = 1U << 31;
 
 // Whether the process at the other end of a unix socket is visible and belongs to our user.
 [[nodiscard]] bool is_of_our_user(int socket) noexcept;

@@ -290,20 +290,21 @@ struct OfferFixture : Fixture {
   shm::GrantSlot& slot = slot_of(1);
   const MrRef ref = reg();
 
-  void offer(std::uint32_t number, const MrRef& memory_ref) {
-    table.offer({memory.data() + number, 100, memory_ref}, number, kQp, *peer.grants);
+  void offer(std::uint32_t number, const MrRef& memory_ref, bool at_once = true) {
+    table.offer({memory.data() + number, 100, memory_ref}, number, at_once, kQp, *peer.grants);
   }
 };
 
 BOOST_FIXTURE_TEST_CASE(a_receive_is_offered_until_its_place_is_needed, OfferFixture) {
   const MrRef other = reg();
   for (std::uint32_t number = 1; number < 20 * shm::kOffers; ++number) {
-    offer(number, number % 3 == 0 ? other : ref);
+    const bool at_once = number % 2 == 0;
+    offer(number, number % 3 == 0 ? other : ref, at_once);
     const shm::GrantSlot& next = slot_of(number);
     BOOST_TEST(next.stag == number);
     BOOST_TEST(next.address == reinterpret_cast<std::uintptr_t>(memory.data()) + number);
     BOOST_TEST(next.length == 100U);
-    BOOST_TEST(next.rights == kRemoteWrite);
+    BOOST_TEST(next.rights == (at_once ? kRemoteWrite : shm::kPlaceInTurn));
     if (number > 1) BOOST_TEST(slot_of(number - 1).stag == number - 1);
   }
   grant(stag(ref));

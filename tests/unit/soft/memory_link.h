@@ -108,9 +108,7 @@ class MemoryLink final : public Link {
   bool release(iwarp::Inbound& inbound) noexcept override;
   void refuse_held() noexcept override;
   void drop_held() noexcept override;
-  void offer_receive(MrTable&, const Segment&, std::uint32_t, std::uint64_t) noexcept override {
-    offers = true;
-  }
+  void offer_receive(MrTable&, const Offer&, std::uint64_t) noexcept override { offers = true; }
   void end_offers(MrTable&) noexcept override { offers = false; }
   void fail(const iwarp::Terminate& reason) noexcept override;
   [[nodiscard]] const iwarp::Terminate& failure() const noexcept override { return failure_; }
