@@ -68,10 +68,7 @@ Status Ep::dup_connect(Ep& like, transport::ConnectRequest request) {
   {
     const ScopedLock lock(like.mutex_);
     if (like.state() != DAT_EP_STATE_CONNECTED) return illegal(like, EpInput::kConnect);
-    if (!like.connection_.target())
-      UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EP_CONNECTED,
-                   "ep %p was connected by its peer", static_cast<void*>(&like));
-    target = *like.connection_.target();
+    target = like.connection_.peer();
   }
   if (target.kind == ConnectKind::kByAddress)
     UDAPL_REFUSE(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE,

@@ -60,6 +60,11 @@ class EpConnection {
   }
   // None if the peer connected.
   [[nodiscard]] const std::optional<Target>& target() const noexcept { return target_; }
+  // The target; if the peer connected, the address and port that it connected from, where in
+  // general nothing listens.
+  [[nodiscard]] Target peer() const noexcept {
+    return target_.value_or(Target{ends_.remote, ends_.remote_port, ConnectKind::kByQualifier});
+  }
   // The depth of this connection, if it is less than that of the EP's attributes.
   [[nodiscard]] std::optional<DAT_COUNT> max_rdma_read_out() const noexcept {
     return max_rdma_read_out_;

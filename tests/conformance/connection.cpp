@@ -310,6 +310,18 @@ BOOST_AUTO_TEST_CASE(conn_dup_same_service) {
   expect_event(accepted.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 }
 
+// docs/compatibility.md C172: such a peer does not listen where it connected from.
+BOOST_AUTO_TEST_CASE(conn_dup_of_an_accepted_ep) {
+  Pair pair;
+  pair.connect();
+  End second;
+  second.create(pair.ia, pair.pz, nullptr);
+  REQUIRE_OK(
+      dat_ep_dup_connect(second.ep, pair.passive.ep, kPatience, 0, nullptr, DAT_QOS_BEST_EFFORT));
+  expect_event(second.connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+  BOOST_CHECK_EQUAL(ep_state(second.ep), DAT_EP_STATE_DISCONNECTED);
+}
+
 BOOST_AUTO_TEST_CASE(conn_dup_requires_connected) {
   Pair pair;
   CHECK_TYPE(dat_ep_dup_connect(pair.passive.ep, pair.active.ep, kPatience, 0, nullptr,

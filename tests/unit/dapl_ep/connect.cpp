@@ -295,7 +295,10 @@ BOOST_AUTO_TEST_CASE(dup_connect_takes_the_peer_of_another) {
   CHECK_CODE(dup(second.ep, pz), invalid_handle(DAT_INVALID_HANDLE_EP));
   const Rig elsewhere;
   CHECK_CODE(dup(second.ep, elsewhere.side().ep), invalid_handle(DAT_INVALID_HANDLE2));
-  CHECK_ERROR(dup(second.ep, passive.ep), DAT_INVALID_STATE);  // not an active side
+  const Side third = side();
+  REQUIRE_OK(dup(third.ep, passive.ep));  // nothing listens where its peer connected from
+  run();
+  BOOST_CHECK_EQUAL(take_connection(third.connect_evd), DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
   CHECK_ERROR(dup(first.ep, first.ep), DAT_INVALID_STATE);
   psp();
   REQUIRE_OK(dup(second.ep, first.ep));
