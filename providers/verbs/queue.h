@@ -188,6 +188,8 @@ class Queue {
   void expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept;
   DAT_RETURN post_message(ibv_send_wr& request, transport::WorkId id, const DAT_LMR_TRIPLET* list,
                           DAT_COUNT count, transport::WorkFlags flags) noexcept;
+  DAT_RETURN post_invalid(transport::WorkId id, transport::WorkFlags flags,
+                          DAT_RETURN why) noexcept;
   DAT_RETURN post_unserved(transport::WorkId id, transport::WorkFlags flags) noexcept;
   // Leaves out empty segments, and what is beyond the first `limit` bytes.
   DAT_RETURN post_compact(ibv_send_wr& request, std::uint64_t limit) noexcept;

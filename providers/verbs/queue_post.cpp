@@ -94,7 +94,7 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
                                                              WorkFlags flags) noexcept {
   const CheckedList checked = check_all(list, count, SegmentUse::kRead);
   if (checked.code != DAT_SUCCESS) [[unlikely]]
-    return checked.code;
+    return post_invalid(id, flags, checked.code);
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   request.wr_id = request_wr_id(id, flags);
   request.next = nullptr;
@@ -149,7 +149,7 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
                                                                WorkFlags flags) noexcept {
   const CheckedList checked = check_all(list, count, SegmentUse::kWrite);
   if (checked.code != DAT_SUCCESS) [[unlikely]]
-    return checked.code;
+    return post_invalid(id, flags, checked.code);
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   if (!unserved_reads_.served()) [[unlikely]]
     return post_unserved(id, flags);
@@ -166,6 +166,14 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
   if (checked.has_empty || checked.total != remote.segment_length) [[unlikely]]
     return post_compact(request, remote.segment_length);
   return submit(request);
+}
+
+// A request with invalid segments. After the end of a connection it is flushed like any other, so
+// the device need not get its segments.
+DAT_RETURN Queue::post_invalid(WorkId id, WorkFlags flags, DAT_RETURN why) noexcept {
+  if (!in_error_.load(std::memory_order_acquire)) return why;
+  if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
+  return post_nothing(request_wr_id(id, flags), flags);
 }
 
 // Posts a Send from invalid memory, which fails in its turn without reaching the peer.
@@ -198,8 +206,11 @@ DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
       continue;
     }
     const DAT_RETURN checked = receive_regions_.check(list[i], SegmentUse::kReceive);
-    if (checked != DAT_SUCCESS) [[unlikely]]
-      return checked;
+    if (checked == DAT_SUCCESS) [[likely]]
+      continue;
+    if (!in_error_.load(std::memory_order_acquire)) return checked;
+    receive.num_sge = 0;  // flushed like any other
+    return post_recv_slow_path(receive);
   }
   if (special) [[unlikely]]
     return post_recv_slow_path(receive);
@@ -249,7 +260,7 @@ DAT_RETURN Queue::post_recv_slow_path(ibv_recv_wr& receive) noexcept {
       remote.virtual_address % sizeof(std::uint64_t) != 0)
     return dat_error(DAT_INVALID_PARAMETER);
   const DAT_RETURN checked = request_regions_.check(local, SegmentUse::kWrite);
-  if (checked != DAT_SUCCESS) return checked;
+  if (checked != DAT_SUCCESS) return post_invalid(id, flags, checked);
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   if (!unserved_reads_.served()) return post_unserved(id, flags);
   ibv_send_wr request{};

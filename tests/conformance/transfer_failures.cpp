@@ -115,6 +115,27 @@ BOOST_AUTO_TEST_CASE(dto_post_disconnected_flush, *covers("ofa_2_1_10_posts_when
   expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, 4);
 }
 
+// docs/compatibility.md C73: without a connection nothing reaches the memory, so nothing is wrong.
+BOOST_AUTO_TEST_CASE(dto_post_disconnected_invalid, *covers("dto_post_disconnected_flush")) {
+  Pair pair;
+  const Pz other = make_pz(pair.ia);
+  const Buffer buffer(pair.ia, pair.pz, 64);
+  const Buffer foreign(pair.ia, other, 64);
+  pair.connect();
+  pair.disconnect();
+  REQUIRE_OK(pair.active.post_send(foreign, 64, 1));
+  REQUIRE_OK(pair.active.post_send(buffer, 65, 2));
+  REQUIRE_OK(pair.active.post_write(foreign, buffer.remote(64), 3));
+  REQUIRE_OK(pair.active.post_read(foreign, buffer.remote(64), 4));
+  REQUIRE_OK(pair.active.post_send(buffer, 64, 5));
+  for (const std::uint64_t value : {1U, 2U, 3U, 4U, 5U})
+    expect_dto(pair.active.request_evd, DAT_DTO_ERR_FLUSHED, value);
+  REQUIRE_OK(pair.active.post_recv(foreign, 64, 6));
+  REQUIRE_OK(pair.active.post_recv(buffer, 64, 7));
+  for (const std::uint64_t value : {6U, 7U})
+    expect_dto(pair.active.recv_evd, DAT_DTO_ERR_FLUSHED, value);
+}
+
 BOOST_AUTO_TEST_CASE(dto_post_bad_states) {
   Pair pair;
   Buffer buffer(pair.ia, pair.pz, 64);
