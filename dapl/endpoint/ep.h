@@ -59,6 +59,9 @@ class Ep : public EpQueues {
   // Called without a lock after a consumer has looked at the state: it may be waiting for it to
   // change. The EP may be freed meanwhile.
   void polled() const noexcept { idle_poll_.function(idle_poll_.object); }
+  // The state as the consumer sees it: once it may have dequeued a completion that has failed, the
+  // connection is over, though its end is still to be reported.
+  [[nodiscard]] DAT_EP_STATE shown_state() noexcept;
   // Whether nothing is outstanding in this direction.
   [[nodiscard]] bool requests_idle() noexcept;
   [[nodiscard]] bool receives_idle() noexcept;
@@ -138,8 +141,11 @@ class Ep : public EpQueues {
   void preset_soft_watermark() noexcept UDAPL_REQUIRES(mutex_);
   void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
+  void keep_peer_data() noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
   void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
+  // Whether the connection has failed or ended, and that is still to be reported.
+  [[nodiscard]] bool has_failed() const noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool failure_unreported() noexcept UDAPL_EXCLUDES(mutex_);
   void await_failure() noexcept UDAPL_EXCLUDES(mutex_);
 

@@ -10,7 +10,7 @@ namespace udapl::dapl {
 
 void Ep::query(DAT_EP_PARAM* param) {
   const ScopedLock lock(mutex_);
-  param->ep_state = state();
+  param->ep_state = has_failed() ? DAT_EP_STATE_DISCONNECTED : state();
   param->comm = config_.comm;
   // The pointers in the consumer's structure are not const; consumers must not write through them.
   const auto address = [](const transport::SocketAddress& from) {
@@ -31,6 +31,13 @@ void Ep::query(DAT_EP_PARAM* param) {
   param->ep_attr = config_.attr;
   param->ep_attr.max_rdma_read_out =
       connection_.max_rdma_read_out().value_or(config_.attr.max_rdma_read_out);
+}
+
+DAT_EP_STATE Ep::shown_state() noexcept {
+  const DAT_EP_STATE now = state();
+  if (now != DAT_EP_STATE_CONNECTED) return now;
+  const ScopedLock lock(mutex_);
+  return has_failed() ? DAT_EP_STATE_DISCONNECTED : state();
 }
 
 bool Ep::requests_idle() noexcept {
@@ -77,7 +84,7 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE* state, DAT_BOOLEAN*
   return boundary([&]() -> Status {
     const auto ep = require<Ep>(handle);
     if (ep == nullptr) return ep.refusal();
-    if (state != nullptr) *state = ep->state();
+    if (state != nullptr) *state = ep->shown_state();
     if (recv_idle != nullptr) *recv_idle = ep->receives_idle() ? DAT_TRUE : DAT_FALSE;
     if (request_idle != nullptr) *request_idle = ep->requests_idle() ? DAT_TRUE : DAT_FALSE;
     ep->polled();

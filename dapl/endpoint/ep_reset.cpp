@@ -35,9 +35,13 @@ class Pauses {
 
 }  // namespace
 
+bool Ep::has_failed() const noexcept {
+  return posting_state() == DAT_EP_STATE_CONNECTED && qp_ != nullptr && qp_->failed();
+}
+
 bool Ep::failure_unreported() noexcept {
   const ScopedLock lock(mutex_);
-  return posting_state() == DAT_EP_STATE_CONNECTED && qp_ != nullptr && qp_->failed();
+  return has_failed();
 }
 
 // A program that has got a failed completion may know that this ends the connection, and reset the

@@ -321,6 +321,29 @@ BOOST_AUTO_TEST_CASE(dto_reset_after_failed_completion, *covers("dto_bad_rmr_con
   }
 }
 
+// docs/compatibility.md C163: the completion has told the program that the connection is over.
+BOOST_AUTO_TEST_CASE(dto_status_after_failed_completion, *covers("dto_bad_rmr_context")) {
+  Pair pair;
+  Buffer here(pair.ia, pair.pz, 64);
+  Buffer there(pair.ia, pair.pz, 64);
+  DAT_RMR_TRIPLET bad = there.remote(64);
+  bad.rmr_context ^= 0x00100000;
+  for (int i = 0; i < 100; ++i) {
+    pair.connect();
+    REQUIRE_OK(pair.active.post_read(here, bad, 1));
+    DAT_EVENT event;
+    while (dat_evd_dequeue(pair.active.request_evd, &event) != DAT_SUCCESS) {
+    }
+    DAT_EP_STATE state = DAT_EP_STATE_UNCONNECTED;
+    REQUIRE_OK(dat_ep_get_status(pair.active.ep, &state, nullptr, nullptr));
+    BOOST_CHECK_EQUAL(state, DAT_EP_STATE_DISCONNECTED);
+    expect_connection_end(pair.active.connect_evd);
+    expect_connection_end(pair.passive.connect_evd);
+    REQUIRE_OK(dat_ep_reset(pair.active.ep));
+    REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(dto_remote_range) {
   Pair pair;
   Buffer here(pair.ia, pair.pz, 128);
