@@ -225,8 +225,10 @@ Status Ep::begin_free() {
     UDAPL_REFUSE(DAT_INVALID_STATE, wrong_state(state()) & DAT_SUBTYPE_MASK,
                  "ep %p: free in state %s", static_cast<void*>(this), name(state()));
   if (!invalidate(*this)) return being_freed(*this);
+  // Without an SRQ the destructor of the QP ends the connection, since nothing needs the
+  // completions of the work that is flushed: there may be more of them than the EVD has room for.
   const bool live = is_connecting(now) || is_connected(now);
-  if (live) qp_->disconnect(transport::DisconnectMode::kAbrupt);
+  if (live && config_.srq != nullptr) qp_->disconnect(transport::DisconnectMode::kAbrupt);
   set_state(DAT_EP_STATE_DISCONNECTED, EpInput::kFree);
   return Status();
 }

@@ -221,6 +221,31 @@ BOOST_AUTO_TEST_CASE(evd_overflow_async) {
   BOOST_CHECK(event->event_data.asynch_error_event_data.dat_handle == tiny);
 }
 
+// What is flushed when a connected EP is freed makes no events, so it needs no room.
+BOOST_AUTO_TEST_CASE(evd_no_overflow_of_a_freed_ep, *covers("evd_overflow_async")) {
+  Pair pair;
+  Buffer buffer(pair.ia, pair.pz, 64);
+  const Evd tiny = make_evd(pair.ia, DAT_EVD_DTO_FLAG, 1);
+  End first;
+  first.connect_evd = make_evd(pair.ia, DAT_EVD_CONNECTION_FLAG, 8);
+  REQUIRE_OK(
+      dat_ep_create(pair.ia, pair.pz, tiny, tiny, first.connect_evd, nullptr, first.ep.out()));
+  for (std::uint64_t i = 0; i < 16; ++i) REQUIRE_OK(first.post_recv(buffer, 64, i));
+  pair.connect(first, pair.passive);
+  REQUIRE_OK(dat_ep_free(first.ep.release()));
+  expect_connection_end(pair.passive.connect_evd);
+  expect_silence(pair.ia.async_evd);
+  // The EVD still serves another EP.
+  REQUIRE_OK(
+      dat_ep_create(pair.ia, pair.pz, tiny, tiny, first.connect_evd, nullptr, first.ep.out()));
+  REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  REQUIRE_OK(first.post_recv(buffer, 64, 1));
+  pair.connect(first, pair.passive);
+  REQUIRE_OK(pair.passive.post_send(buffer, 64, 2));
+  expect_dto(tiny, DAT_DTO_SUCCESS, 1);
+  REQUIRE_OK(dat_ep_free(first.ep.release()));
+}
+
 BOOST_AUTO_TEST_CASE(evd_free_busy, *covers("evd_free_async")) {
   Pair pair;
   CHECK_TYPE(dat_evd_free(pair.active.recv_evd), DAT_INVALID_STATE);
