@@ -35,6 +35,13 @@ Ep::~Ep() {
   qp.reset();  // waits for a running report, which acquires the lock
   const ScopedLock lock(mutex_);
   forget_completions();
+  keep_peer_data();
+}
+
+// The consumer may not have dequeued the events of the connection yet.
+void Ep::keep_peer_data() noexcept {
+  PeerDataList data = connection_.clear();
+  if (config_.connect_evd != nullptr && !data.empty()) config_.connect_evd->keep(std::move(data));
 }
 
 void Ep::end_posts() noexcept {

@@ -2,18 +2,13 @@
 #include "dapl/endpoint/ep_connection.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace udapl::dapl {
 
 void EpConnection::reserve_peer_data(std::size_t most) {
-  peer_room_.assign(most, std::byte{});
-  peer_data_size_ = 0;
-}
-
-// Keeps the memory: the consumer may still read it.
-void EpConnection::drop_peer_data() noexcept {
-  peer_room_.clear();
-  peer_data_size_ = 0;
+  peer_data_.clear();
+  peer_data_.emplace_back().room.resize(most);
 }
 
 void EpConnection::begin_active(const Target& target, transport::Endpoints local) noexcept {
@@ -26,14 +21,16 @@ void EpConnection::begin_active(const Target& target, transport::Endpoints local
 void EpConnection::begin_passive(const transport::Endpoints& ends,
                                  std::optional<DAT_COUNT> max_rdma_read_out) noexcept {
   target_.reset();
-  drop_peer_data();
+  peer_data_.clear();
   ends_ = ends;
   max_rdma_read_out_ = max_rdma_read_out;
 }
 
 void EpConnection::store_peer_data(transport::PrivateData data) noexcept {
-  peer_data_size_ = std::min(data.size(), peer_room_.size());
-  std::copy_n(data.begin(), peer_data_size_, peer_room_.begin());
+  if (peer_data_.empty()) return;
+  PeerData& stored = peer_data_.front();
+  stored.size = std::min(data.size(), stored.room.size());
+  std::copy_n(data.begin(), stored.size, stored.room.begin());
 }
 
 // Keeps the consumer's own value of the qualifier that was connected to or listened on, since that
@@ -47,11 +44,11 @@ void EpConnection::complete_endpoints(transport::Endpoints ends) noexcept {
   ends_ = ends;
 }
 
-void EpConnection::clear() noexcept {
+PeerDataList EpConnection::clear() noexcept {
   ends_ = {};
   target_.reset();
-  drop_peer_data();
   max_rdma_read_out_.reset();
+  return std::exchange(peer_data_, {});
 }
 
 }  // namespace udapl::dapl

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "dapl/events/peer_data.h"
 #include "dapl/transport/cm.h"
 
 #include <cstddef>
 #include <optional>
-#include <vector>
 
 namespace udapl::dapl {
 
@@ -49,14 +49,14 @@ class EpConnection {
   // not know them.
   void complete_endpoints(transport::Endpoints ends) noexcept;
 
-  // The EP is reset.
-  void clear() noexcept;
+  // The EP is reset or freed. Returns the peer's private data: queued events may point at it.
+  [[nodiscard]] PeerDataList clear() noexcept;
 
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept { return ends_; }
-  // Stays where it is until the next connect, accept or reset: events point at it. Zeros follow, as
-  // many as were reserved for the connect.
+  // Stays where it is: events point at it. Zeros follow, as many as were reserved for the connect.
   [[nodiscard]] transport::PrivateData peer_data() const noexcept {
-    return {peer_room_.data(), peer_data_size_};
+    if (peer_data_.empty()) return {};
+    return {peer_data_.front().room.data(), peer_data_.front().size};
   }
   // None if the peer connected.
   [[nodiscard]] const std::optional<Target>& target() const noexcept { return target_; }
@@ -71,12 +71,9 @@ class EpConnection {
   }
 
  private:
-  void drop_peer_data() noexcept;
-
   transport::Endpoints ends_;
   std::optional<Target> target_;
-  std::vector<std::byte> peer_room_;
-  std::size_t peer_data_size_ = 0;
+  PeerDataList peer_data_;  // one, or none
   std::optional<DAT_COUNT> max_rdma_read_out_;
 };
 

@@ -119,7 +119,7 @@ Status Ep::reset() {
     const ScopedLock posts(receives.lock);
     receives.cookies.clear();
   }
-  connection_.clear();
+  keep_peer_data();
   forget_break();
   publish();
   arm_watermarks();

@@ -158,6 +158,12 @@ Upcall Evd::try_post(const DAT_EVENT& event, bool* queued) noexcept {
   return Upcall();
 }
 
+void Evd::keep(PeerDataList data) noexcept {
+  PeerDataList unused;  // destroyed without the lock
+  const ScopedLock lock(ring_lock_);
+  unused = kept_.keep(std::move(data), ring_.popped() + ring_.size(), ring_.popped());
+}
+
 Upcall Evd::notify() noexcept {
   WaitWord::Wakeup wakeup;  // after the unlock: the woken thread takes the lock
   const ScopedLock lock(notify_lock_);

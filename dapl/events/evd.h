@@ -10,6 +10,7 @@
 #include "dapl/events/completion_streams.h"
 #include "dapl/events/event_ring.h"
 #include "dapl/events/held_completions.h"
+#include "dapl/events/peer_data.h"
 #include "dapl/events/upcall.h"
 #include "dapl/objects/object.h"
 #include "dapl/transport/cq.h"
@@ -96,6 +97,9 @@ class Evd : public ObjectHeader {
   // Drops the completions of `ep` that have been taken off the CQ and not yet converted to events.
   // Call after its QP was destroyed or reset, and before its cookies are freed.
   void forget(const EpQueues& ep) noexcept UDAPL_EXCLUDES(cq_->lock);
+
+  // Keeps the private data of an EP that is freed or reset, to which queued events may point.
+  void keep(PeerDataList data) noexcept UDAPL_EXCLUDES(ring_lock_);
 
   // ---- state -----------------------------------------------------------------------------------
 
@@ -258,7 +262,8 @@ class Evd : public ObjectHeader {
   HeldCompletions held_ UDAPL_GUARDED_BY(cq_->lock);
 
   SpinLock ring_lock_;
-  EventRing ring_;                                         // its size may be read without the lock
+  EventRing ring_;  // its size may be read without the lock
+  KeptPeerData kept_ UDAPL_GUARDED_BY(ring_lock_);
   bool overflowing_ UDAPL_GUARDED_BY(ring_lock_) = false;  // this episode has been reported
   std::atomic<int> connections_{0};  // EPs whose connection events are queued here
 

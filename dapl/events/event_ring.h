@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -37,9 +38,12 @@ class EventRing {
     if (size == 0) return false;
     *event = slots_[head_];
     head_ = wrap(head_ + 1);
+    ++popped_;
     size_.store(size - 1, std::memory_order_release);
     return true;
   }
+  // How many events have been popped so far.
+  [[nodiscard]] std::uint64_t popped() const noexcept { return popped_; }
 
   void clear() noexcept { size_.store(0, std::memory_order_release); }
 
@@ -61,6 +65,7 @@ class EventRing {
   std::size_t capacity_;
   std::unique_ptr<DAT_EVENT[]> slots_;
   std::size_t head_ = 0;
+  std::uint64_t popped_ = 0;
   std::atomic<std::size_t> size_{0};
 };
 

@@ -61,6 +61,35 @@ BOOST_AUTO_TEST_CASE(conn_private_data_each_way, *covers("conn_private_data_life
   BOOST_CHECK_EQUAL(private_data_of(active), back);
 }
 
+// An event that was queued before the EP was freed, or reset and connected again, still names what
+// the peer has sent with it.
+BOOST_AUTO_TEST_CASE(conn_private_data_outlives_the_ep, *covers("conn_private_data_lifetime")) {
+  Pair pair;
+  const auto establish = [&](std::string_view reply) {
+    REQUIRE_OK(dat_cr_accept(pair.connect_and_take_cr(), pair.passive.ep,
+                             static_cast<DAT_COUNT>(reply.size()),
+                             const_cast<char*>(reply.data())));
+    expect_event(pair.passive.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    while (ep_state(pair.active.ep) == DAT_EP_STATE_ACTIVE_CONNECTION_PENDING) {
+    }
+    REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+    expect_connection_end(pair.passive.connect_evd);
+    REQUIRE_OK(dat_ep_reset(pair.passive.ep));
+  };
+  establish("first");
+  REQUIRE_OK(dat_ep_reset(pair.active.ep));
+  establish("second");
+  REQUIRE_OK(dat_ep_free(pair.active.ep.release()));
+  // Takes the memory that has been freed.
+  std::vector<std::vector<char>> memory;
+  for (std::size_t size = 16; size < 1024; size += 16) memory.emplace_back(size, 'x');
+  for (const std::string_view reply : {"first", "second"}) {
+    const DAT_EVENT event = expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+    BOOST_CHECK_EQUAL(private_data_of(event).substr(0, reply.size()), reply);
+    expect_event(pair.active.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(conn_private_data_max,
                      *covers("ofa_2_3_02_private_data_too_long ofa_2_3_03_private_data_null "
                              "ofa_2_3_04_failed_accept_keeps_cr")) {

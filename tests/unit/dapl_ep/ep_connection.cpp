@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_reset_leaves_nothing) {
   connection.reserve_peer_data(kData.size());
   connection.begin_active({address_with(5), 5, ConnectKind::kByQualifier}, {});
   connection.store_peer_data(kData);
-  connection.clear();
+  BOOST_CHECK_EQUAL(connection.clear().size(), 1U);
   BOOST_CHECK_EQUAL(connection.endpoints().remote.family(), 0);
   BOOST_CHECK_EQUAL(connection.endpoints().remote_port, 0U);
   BOOST_CHECK(connection.peer_data().empty());
