@@ -71,6 +71,7 @@ class IwarpLink final : public Link {
   void begin_atomic_response(const iwarp::AtomicResponse& response) noexcept override {
     sender_.begin_atomic_response(response);
   }
+  [[nodiscard]] std::uint32_t next_send() const noexcept override { return sender_.next_send(); }
   void begin_terminate(const iwarp::Terminate& reason) noexcept override;
 
   [[nodiscard]] bool send_short(const Short& message) noexcept override;

@@ -117,6 +117,8 @@ class Link {
   virtual void begin_read_response(std::uint32_t stag, std::uint64_t to, Payload payload,
                                    std::uint32_t length) noexcept = 0;
   virtual void begin_atomic_response(const iwarp::AtomicResponse& response) noexcept = 0;
+  // The number that the next Send, or immediate data, gets.
+  [[nodiscard]] virtual std::uint32_t next_send() const noexcept = 0;
   // The last message. A message that is being built stays unfinished.
   virtual void begin_terminate(const iwarp::Terminate& reason) noexcept = 0;
 

@@ -172,6 +172,8 @@ class SendQueue {
   [[nodiscard]] bool half_built() noexcept UDAPL_REQUIRES(qp_locked) {
     return built_ != requests_.tail() && requests_.at(built_).write_sent;
   }
+  [[nodiscard]] bool is_numbered(std::uint64_t position, bool building) noexcept
+      UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool copy(std::uint64_t position) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin_for_copy(PinSet& pins, const Segment& segment) noexcept
       UDAPL_REQUIRES(qp_locked);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace udapl::soft {
 
@@ -173,7 +174,27 @@ bool names_another(const iwarp::Terminate& reason, const Request& request) noexc
          iwarp::load64(header + kToAt) - request.to > request.length;
 }
 
+// The number of the Send whose segment's header the Terminate contains, if it does.
+std::optional<std::uint32_t> named_send(const iwarp::Terminate& reason) noexcept {
+  if (reason.ddp_header_size != iwarp::kUntaggedHeaderSize || !reason.has_ddp_header)
+    return std::nullopt;
+  constexpr std::size_t kQueueAt = 6;
+  constexpr std::size_t kNumberAt = 10;
+  const std::byte* const header = reason.ddp_header.data();
+  if (iwarp::load32(header + kQueueAt) != iwarp::kQueueSend) return std::nullopt;
+  return iwarp::load32(header + kNumberAt);
+}
+
 }  // namespace
+
+// Whether a message of the request has taken a number among the Sends. `building`: the first one
+// that is not built has been begun.
+bool SendQueue::is_numbered(std::uint64_t position, bool building) noexcept {
+  const Request& request = requests_.at(position);
+  if (position != built_)
+    return request.kind == RequestKind::kSend || request.kind == RequestKind::kWriteImmediate;
+  return building && (request.kind == RequestKind::kSend || request.write_sent);
+}
 
 // The peer has ended the stream because of one of our requests: the one that the Terminate names,
 // or else the oldest of the kind that it refers to, gets a status of its own. What was sent before
@@ -184,11 +205,17 @@ void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
   // Considers only requests that have been sent at least in part.
   const std::uint64_t end = built_ + (building || half_built() ? 1 : 0);
   std::uint64_t found = end;
+  const std::optional<std::uint32_t> named = named_send(reason);
+  std::uint32_t number = shared_.link->next_send();
+  for (std::uint64_t i = requests_.head(); i != end; ++i)
+    number -= is_numbered(i, building) ? 1 : 0;
   for (std::uint64_t i = requests_.head(); i != end; ++i) {
     const Request& request = requests_.at(i);
+    const bool another_send = named.has_value() && *named != number;
+    number += is_numbered(i, building) ? 1 : 0;
     if (request.kind == RequestKind::kBind || !culprit.can_be(request.kind)) continue;
     if (found == end) found = i;
-    if (names_another(reason, request)) continue;
+    if (another_send || names_another(reason, request)) continue;
     found = i;
     break;
   }

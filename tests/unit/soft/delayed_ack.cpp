@@ -224,6 +224,19 @@ BOOST_AUTO_TEST_CASE(a_refused_write_never_succeeds) {
   BOOST_TEST(second.status == DAT_DTO_ERR_FLUSHED);
 }
 
+// The peer names the Send that it refuses; those before it have arrived.
+BOOST_AUTO_TEST_CASE(the_refused_one_of_several_sends_fails) {
+  for (const WorkId id : {1, 2, 3}) REQUIRE_OK(receive(id, id == 3 ? 10 : 64));
+  for (const WorkId id : {1, 2, 3, 4}) REQUIRE_OK(send(id, 64));
+  for (const WorkId id : {1, 2}) {
+    const Completion placed = next(*a.request_cq);
+    BOOST_TEST(placed.id == id);
+    BOOST_TEST(placed.status == DAT_DTO_SUCCESS);
+  }
+  BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_REMOTE_RESPONDER);
+  BOOST_TEST(next(*a.request_cq).status == DAT_DTO_ERR_FLUSHED);
+}
+
 BOOST_AUTO_TEST_CASE(a_send_that_finds_no_receive_waits) {
   REQUIRE_OK(send(1, 64));
   BOOST_TEST(quiet(*a.request_cq));

@@ -91,6 +91,8 @@ class MemoryLink final : public Link {
   void begin_atomic_response(const iwarp::AtomicResponse& response) noexcept override {
     begin({.opcode = iwarp::Opcode::kAtomicResponse, .original = response});
   }
+  // Of no consequence: its Terminates contain no headers.
+  [[nodiscard]] std::uint32_t next_send() const noexcept override { return 1; }
   void begin_terminate(const iwarp::Terminate& reason) noexcept override {
     begin({.opcode = iwarp::Opcode::kTerminate, .reason = reason});
   }
