@@ -8,16 +8,7 @@
 
 namespace {
 
-/// Private data whose first byte is its size, so that the receiver can check it.
-std::vector<unsigned char> private_data(DAT_COUNT size) {
-  std::vector<unsigned char> data(static_cast<std::size_t>(size) + 1);
-  for (std::size_t i = 0; i < data.size(); i++) {
-    data[i] = static_cast<unsigned char>(static_cast<std::size_t>(size) + i);
-  }
-  return data;
-}
-
-DAT_COUNT private_size(World& w) { return w.random.of({0, 8, 1, 48, 56}); }
+DAT_COUNT some_size(World& w) { return w.random.of({0, 8, 1, 48, 56}); }
 
 DAT_SOCK_ADDR6 address_of(Side& side) {
   DAT_IA_ATTR attr;
@@ -31,7 +22,7 @@ DAT_SOCK_ADDR6 address_of(Side& side) {
 
 bool connect(World& w, Side& side, DAT_EP_HANDLE ep, DAT_CONN_QUAL qual, DAT_TIMEOUT timeout) {
   DAT_SOCK_ADDR6 address = address_of(side);
-  const DAT_COUNT size = private_size(w);
+  const DAT_COUNT size = some_size(w);
   std::vector<unsigned char> data = private_data(size);
   w.begin("ep_connect " + w.name(ep) +
           " qual=" + std::to_string(static_cast<long>(qual - w.qualifiers)) +
@@ -47,7 +38,7 @@ bool connect(World& w, Side& side, DAT_EP_HANDLE ep, DAT_CONN_QUAL qual, DAT_TIM
 
 void accept(World& w, Side& side, int index, DAT_EP_HANDLE ep) {
   DAT_CR_HANDLE cr = side.cr[static_cast<std::size_t>(index)];
-  const DAT_COUNT size = private_size(w);
+  const DAT_COUNT size = some_size(w);
   std::vector<unsigned char> data = private_data(size);
   w.begin("cr_accept " + w.name(cr) + " ep=" + w.name(ep) + " private=" + std::to_string(size));
   if (w.end(dat_cr_accept(cr, ep, size, size == 0 ? nullptr : data.data()))) {
@@ -206,7 +197,7 @@ void cr_reject(World& w) {
   if (cr == DAT_HANDLE_NULL) {
     return;
   }
-  const DAT_COUNT size = private_size(w);
+  const DAT_COUNT size = some_size(w);
   std::vector<unsigned char> data = private_data(size);
   w.begin("cr_reject " + w.name(cr) + " private=" + std::to_string(size));
   if (w.end(dat_cr_reject(cr, size, size == 0 ? nullptr : data.data()))) {

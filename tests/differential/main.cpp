@@ -18,14 +18,14 @@ constexpr unsigned kSteps = 30;
 constexpr unsigned kSeconds = 60;
 
 // Returns whether the program came to its end.
-bool run_program(const std::string& adapter, unsigned long seed, unsigned scale) {
+bool run_program(const std::string& adapter, unsigned long seed, unsigned scale, bool exchanges) {
   Protocol out;
   out.line("program " + std::to_string(seed));
   const pid_t child = fork();
   if (child == 0) {
     alarm(kSeconds);
     World world(adapter, seed, scale, static_cast<unsigned short>(20000 + seed % 400 * 32));
-    world.run(kSteps);
+    exchanges ? world.exchange() : world.run(kSteps);
     _exit(0);
   }
   int status = 0;
@@ -42,15 +42,16 @@ bool run_program(const std::string& adapter, unsigned long seed, unsigned scale)
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: differential ADAPTER FIRST-SEED COUNT [SCALE]\n");
+    std::fprintf(stderr, "usage: differential ADAPTER FIRST-SEED COUNT [SCALE [exchange]]\n");
     return 2;
   }
   const unsigned long first = std::strtoul(argv[2], nullptr, 10);
   const unsigned long count = std::strtoul(argv[3], nullptr, 10);
   const auto scale = static_cast<unsigned>(argc > 4 ? std::strtoul(argv[4], nullptr, 10) : 1);
+  const bool exchanges = argc > 5 && std::string(argv[5]) == "exchange";
   bool passed = count != 0;
   for (unsigned long seed = first; seed < first + count; seed++) {
-    passed = run_program(argv[1], seed, scale) && passed;
+    passed = run_program(argv[1], seed, scale, exchanges) && passed;
   }
   return passed ? 0 : 1;
 }

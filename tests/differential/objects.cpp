@@ -4,6 +4,24 @@
 
 #include "world.h"
 
+namespace {
+
+constexpr std::array<Places Side::*, 10> kKinds = {&Side::pz,  &Side::cno, &Side::evd, &Side::lmr,
+                                                   &Side::rmr, &Side::srq, &Side::ep,  &Side::psp,
+                                                   &Side::rsp, &Side::cr};
+
+}  // namespace
+
+void forget(Side& side) {
+  for (Places Side::*kind : kKinds) {
+    for (DAT_HANDLE& handle : side.*kind) {
+      handle = DAT_HANDLE_NULL;
+    }
+  }
+  side.ia = DAT_HANDLE_NULL;
+  side.async = DAT_HANDLE_NULL;
+}
+
 void create_pz(World& w, Side& side) {
   const int place = w.free_place(side.pz);
   if (place < 0) {
@@ -78,10 +96,6 @@ void open_side(World& w, Side& side) {
 }
 
 namespace {
-
-constexpr std::array<Places Side::*, 10> kKinds = {&Side::pz,  &Side::cno, &Side::evd, &Side::lmr,
-                                                   &Side::rmr, &Side::srq, &Side::ep,  &Side::psp,
-                                                   &Side::rsp, &Side::cr};
 
 void pz_create(World& w) {
   Side& side = w.any_side();
@@ -257,16 +271,6 @@ void ia_query(World& w) {
     w.field("multipath", provider.supports_multipath);
     w.flush_fields(". ia");
   }
-}
-
-void forget(Side& side) {
-  for (Places Side::*kind : kKinds) {
-    for (DAT_HANDLE& handle : side.*kind) {
-      handle = DAT_HANDLE_NULL;
-    }
-  }
-  side.ia = DAT_HANDLE_NULL;
-  side.async = DAT_HANDLE_NULL;
 }
 
 void ia_close(World& w) {

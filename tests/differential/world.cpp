@@ -110,9 +110,15 @@ std::string World::name(DAT_HANDLE handle) const {
   return found == names_.end() ? "other" : found->second;
 }
 
-namespace {
+std::vector<unsigned char> private_data(DAT_COUNT size) {
+  std::vector<unsigned char> data(static_cast<std::size_t>(size) + 1);
+  for (std::size_t i = 0; i < data.size(); i++) {
+    data[i] = static_cast<unsigned char>(static_cast<std::size_t>(size) + i);
+  }
+  return data;
+}
 
-std::string private_data(const void* data) {
+std::string private_size(const void* data) {
   if (data == nullptr) {
     return "null";
   }
@@ -124,8 +130,6 @@ std::string private_data(const void* data) {
   }
   return std::to_string(bytes[0]);
 }
-
-}  // namespace
 
 void World::event(const DAT_EVENT& event, const std::string& evd) {
   field("number", event.event_number);
@@ -173,7 +177,7 @@ void World::event(const DAT_EVENT& event, const std::string& evd) {
     default: {
       const auto& data = event.event_data.connect_event_data;
       field("ep", name(data.ep_handle));
-      field("private", private_data(data.private_data_size > 0 ? data.private_data : nullptr));
+      field("private", private_size(data.private_data_size > 0 ? data.private_data : nullptr));
       break;
     }
   }
@@ -260,6 +264,10 @@ void World::run(unsigned steps) {
   }
   settle(50);
   drain_all();
+  close();
+}
+
+void World::close() {
   for (Side& side : sides) {
     if (side.ia != DAT_HANDLE_NULL) {
       begin(std::string("ia_close abrupt ") + side.letter);

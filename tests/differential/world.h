@@ -54,7 +54,8 @@ class World {
  public:
   World(std::string adapter, std::uint64_t seed, unsigned scale, unsigned short qualifiers);
 
-  void run(unsigned steps);
+  void run(unsigned steps);  ///< any calls in any order
+  void exchange();           ///< connections that are used: exchange.cpp
 
   // What steps use.
   Random random{0};
@@ -96,6 +97,7 @@ class World {
 
  private:
   void dequeue(DAT_EVD_HANDLE evd);
+  void close();
 
   std::uint64_t seed_;
   unsigned scale_;
@@ -116,6 +118,11 @@ const std::vector<Step>& connection_steps();
 const std::vector<Step>& transfer_steps();
 
 // Steps that others use.
+void forget(Side& side);  // its IA is closed
+/// Private data whose first byte is its size, so that the receiver can check it.
+std::vector<unsigned char> private_data(DAT_COUNT size);
+/// The size of such data, or "null", or "bad".
+std::string private_size(const void* data);
 void create_pz(World& world, Side& side);
 void create_evd(World& world, Side& side, int index, unsigned flags);
 void create_lmr(World& world, Side& side, int index, unsigned privileges);
