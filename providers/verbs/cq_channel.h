@@ -54,7 +54,7 @@ class CqChannel final : private Handler, private WaitWord::Waker {
 
   [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_.get(); }
   [[nodiscard]] int descriptor() const noexcept { return set_.get(); }
-  [[nodiscard]] bool is_own() const noexcept { return kick_.valid(); }
+  [[nodiscard]] bool is_own() const noexcept { return timer_.valid(); }
   [[nodiscard]] bool begins_shown() const noexcept { return set_.valid() || is_own(); }
 
   // A CQ is about to be armed, or is no longer armed.
@@ -106,7 +106,8 @@ class CqChannel final : private Handler, private WaitWord::Waker {
   void read_events(Where where) noexcept;
   void read_events_of_waiter(WaitWord& word) noexcept;
   void wake() noexcept override;  // the thread in sleep()
-  void end_kick() noexcept;
+  void renew_limit(Clock::time_point now) noexcept;
+  void end_limit() noexcept;
   static void give_back_descriptors() noexcept;
   [[nodiscard]] bool add_to_set(int fd) noexcept;
   [[nodiscard]] bool watch() noexcept UDAPL_REQUIRES(lock_);
@@ -121,8 +122,9 @@ class CqChannel final : private Handler, private WaitWord::Waker {
   Cq* only_armed_ UDAPL_GUARDED_BY(armed_lock_) = nullptr;  // the only one, as far as is known
   std::atomic<const Cq*> left_{nullptr};  // the CQ whose event was left; changed under the lock
   std::atomic<int> prompt_cqs_{0};        // those whose event concerns more than waiters
-  Fd kick_;                               // of an own channel: ends the sleep
-  std::atomic<bool> failed_{false};       // it cannot be read
+  Fd timer_;                              // of an own channel: ends the sleep
+  Clock::time_point limit_;          // when it fires, unless wake() is called; used by that thread
+  std::atomic<bool> failed_{false};  // it cannot be read
   Mutex lock_;
   Fd set_;                                     // the descriptor, or none
   bool open_ UDAPL_GUARDED_BY(lock_) = false;  // there is a descriptor

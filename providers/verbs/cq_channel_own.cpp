@@ -3,17 +3,14 @@
 // CqChannel: the channel of a single CQ, on which the thread that waits for it sleeps.
 #include "providers/verbs/cq_channel.h"
 
-#include <algorithm>
-#include <cerrno>
 #include <chrono>
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "common/exiting_sleep.h"
-#include "common/not_cancelled.h"
 #include "providers/reactor/coarse_clock.h"
 #include "providers/reactor/epoll_wait.h"
 #include "providers/verbs/cq.h"
@@ -41,12 +38,7 @@ bool take_descriptors() noexcept {
 // IA, and then return.
 constinit thread_local std::uint32_t closed_adapters = 0;
 
-constexpr std::chrono::milliseconds kLongestSleep = Reactor::kLongestSleep;
-
-// Then the sleep has no other limit.
-bool is_near(const Deadline& deadline) noexcept {
-  return deadline && *deadline - coarse_now() <= kLongestSleep + kCoarse;
-}
+constexpr Clock::duration kLongestSleep = Reactor::kLongestSleep;
 
 // As poll(). Without a call if the deadline has passed.
 int sleep_until(pollfd (&fds)[2], Clock::time_point deadline) {
@@ -54,22 +46,22 @@ int sleep_until(pollfd (&fds)[2], Clock::time_point deadline) {
   if (left.tv_sec == 0 && left.tv_nsec == 0) return 0;
   return sleep_in([&] { return ::ppoll(fds, 2, &left, nullptr); });
 }
-int sleep_long(pollfd (&fds)[2]) {
-  return sleep_in([&] { return ::poll(fds, 2, static_cast<int>(kLongestSleep.count())); });
+int sleep_without_deadline(pollfd (&fds)[2]) {
+  return sleep_in([&] { return ::poll(fds, 2, -1); });
 }
 
 }  // namespace
 
 std::shared_ptr<CqChannel> CqChannel::create_own(Adapter& adapter) {
   if (!take_descriptors()) return nullptr;
-  Fd kick = Fd::made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  auto made = kick.valid() ? create(adapter) : failure(DAT_INSUFFICIENT_RESOURCES);
+  Fd timer = Fd::made(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  auto made = timer.valid() ? create(adapter) : failure(DAT_INSUFFICIENT_RESOURCES);
   if (!made.ok()) {
     give_back_descriptors();
     return nullptr;
   }
   CqChannel& channel = **made;
-  channel.kick_ = std::move(kick);
+  channel.timer_ = std::move(timer);
   const ScopedLock guard(channel.lock_);
   channel.open_ = true;
   return *std::move(made);
@@ -86,22 +78,25 @@ void CqChannel::note_closed_adapter() noexcept { ++closed_adapters; }
 std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
                                            const Deadline& deadline) noexcept {
   if (failed_.load(std::memory_order_relaxed)) return std::nullopt;
-  pollfd fds[] = {{channel_->fd, POLLIN, 0}, {kick_.get(), POLLIN, 0}};
+  const Clock::time_point now = coarse_now();
+  const bool near = deadline && *deadline - now <= kLongestSleep + kCoarse;
+  if (!near) renew_limit(now);
+  pollfd fds[] = {{channel_->fd, POLLIN, 0}, {timer_.get(), POLLIN, 0}};
   const std::uint32_t closed = closed_adapters;
   word.set_waker(this);
   const bool changed = word.value() != seen;
-  const bool near = is_near(deadline);
-  const int ready = changed ? 0 : near ? sleep_until(fds, *deadline) : sleep_long(fds);
-  const int error = ready < 0 ? errno : 0;
+  const int ready = changed ? 0 : near ? sleep_until(fds, *deadline) : sleep_without_deadline(fds);
   if (closed_adapters != closed) [[unlikely]]
     return WaitResult::kInterrupted;  // *this may be gone
   word.set_waker(nullptr);
   if (changed) return WaitResult::kChanged;
-  if (error == EINTR) return WaitResult::kInterrupted;
+  if (ready < 0 && poll_allowed(2)) return WaitResult::kInterrupted;  // whatever errno is
   if (ready < 0 || ((fds[0].revents | fds[1].revents) & ~POLLIN) != 0) return std::nullopt;
-  if (ready == 0) return near ? WaitResult::kTimedOut : WaitResult::kSleptLong;
-  if (fds[1].revents != 0) end_kick();
-  if (fds[0].revents != 0 && !leave_input(word)) read_events_of_waiter(word);
+  if (ready == 0) return WaitResult::kTimedOut;
+  if (fds[1].revents != 0) end_limit();
+  if (fds[0].revents == 0)
+    return word.value() == seen ? WaitResult::kSleptLong : WaitResult::kChanged;
+  if (!leave_input(word)) read_events_of_waiter(word);
   return WaitResult::kChanged;
 }
 
@@ -116,16 +111,29 @@ void CqChannel::read_events_of_waiter(WaitWord& word) noexcept {
   } while (armed_cqs_.load(std::memory_order_relaxed) > 0);
 }
 
-// The counter does not overflow, and the descriptor does not block: neither call can fail.
-void CqChannel::wake() noexcept {
-  const NotCancelled scope;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t done = ::write(kick_.get(), &one, sizeof one);
+// A time limit of poll() would be set and ended by the kernel for each sleep. This one is set once
+// for many, and fires even if the program has closed the timer, as long as a thread sleeps on it.
+void CqChannel::renew_limit(Clock::time_point now) noexcept {
+  if (limit_ - now > kLongestSleep / 2) return;
+  limit_ = now + kLongestSleep;
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(limit_.time_since_epoch());
+  itimerspec setting{};
+  setting.it_value.tv_sec = seconds.count();
+  setting.it_value.tv_nsec = std::chrono::nanoseconds(limit_.time_since_epoch() - seconds).count();
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr);
 }
 
-void CqChannel::end_kick() noexcept {
-  std::uint64_t kicks = 0;
-  [[maybe_unused]] const ssize_t done = ::read(kick_.get(), &kicks, sizeof kicks);
+void CqChannel::end_limit() noexcept {
+  limit_ = Clock::time_point();
+  std::uint64_t expirations = 0;
+  [[maybe_unused]] const ssize_t done = ::read(timer_.get(), &expirations, sizeof expirations);
+}
+
+// The thread has set the timer before it became possible to wake it.
+void CqChannel::wake() noexcept {
+  itimerspec at_once{};
+  at_once.it_value.tv_nsec = 1000;  // see Lease
+  ::timerfd_settime(timer_.get(), 0, &at_once, nullptr);
 }
 
 }  // namespace udapl::verbs
