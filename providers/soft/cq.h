@@ -84,6 +84,11 @@ class Cq final : public transport::Cq {
   // For requests that complete when their peers say so. arm() calls Qp::on_completion_wanted if
   // there are sleepers.
   [[nodiscard]] CompletionDemand& demand() noexcept { return demand_; }
+  // The number of queued completions, or what it was just before.
+  [[nodiscard]] std::uint64_t untaken() const noexcept {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    return std::max(tail_.load(std::memory_order_relaxed), head) - head;
+  }
   // Returns the number of queued receive completions of `qp`.
   [[nodiscard]] int receives_of(const Qp& qp) const noexcept UDAPL_EXCLUDES(push_lock_);
   // Removes the completions of `qp`; the others keep their order.

@@ -37,6 +37,12 @@ class DirectAccess {
   // as a message.
   [[nodiscard]] virtual bool reach(const Reach& what,
                                    std::span<const iwarp::IoSpan> local) noexcept = 0;
+  // Whether a message is better, because it is one of several requests of the consumer, `others`
+  // besides it, that are under way: the peer handles some while we build others.
+  [[nodiscard]] virtual bool prefers_message(bool /*write*/, std::uint32_t /*length*/,
+                                             std::uint64_t /*others*/) noexcept {
+    return false;
+  }
   // If reach() has returned false, an RDMA Write may be shared between both sides (docs/adr/0076):
   // a message is sent for all but the `first` bytes. Once `frames` of its frames have been handed
   // over, assist() places the first bytes, and others that the peer has not yet taken; only then

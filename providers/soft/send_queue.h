@@ -185,6 +185,7 @@ class SendQueue {
   DAT_RETURN post_unconnected(RequestKind kind, transport::WorkId id,
                               transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool pin(std::uint64_t position, PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool prefers_message(const Request& request) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool begin_shared(const Request& request, Outgoing& out) noexcept
       UDAPL_REQUIRES(qp_locked);
   void begin_payload(Request& request, std::size_t spans, const Outgoing& out) noexcept

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // SendQueue: requests that are done at once, without a message or with a short one.
+#include "providers/soft/cq.h"
 #include "providers/soft/send_queue.h"
 
 #include <algorithm>
@@ -53,8 +54,9 @@ bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_L
 bool SendQueue::send_short(PinSet& pins) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
-  if ((!write && request.kind != RequestKind::kSend) || request.invalidate ||
-      request.length > shared_.link->most_short(write))
+  if ((!write && request.kind != RequestKind::kSend) || request.invalidate) return false;
+  if (request.length > shared_.link->most_short(write) &&
+      (!write || request.length > shared_.link->most_short(false) || !prefers_message(request)))
     return false;
   const bool solicited = (request.flags & transport::kSolicited) != 0;
   Link::Short message{write ? iwarp::Opcode::kWrite : iwarp::send_opcode(solicited, false),
@@ -101,13 +103,25 @@ bool SendQueue::gather(std::span<const Segment> segments, PinSet& pins, std::spa
   return true;
 }
 
+// REQUIRES: it is the first that has not been built. What the consumer has not taken from its CQ
+// counts as under way: it tells how many requests the consumer has in flight.
+bool SendQueue::prefers_message(const Request& request) noexcept {
+  DirectAccess* const direct = shared_.link->direct_access();
+  if (direct == nullptr) return false;
+  const bool write = request.kind == RequestKind::kWrite;
+  std::uint64_t others = requests_.size() - 1 + (cq_ != nullptr ? cq_->untaken() : 0);
+  if (!write) others = std::min<std::uint64_t>(others, ord_ - 1);
+  return direct->prefers_message(write, request.length, others);
+}
+
 // REQUIRES: the link has direct access. None of our messages may be in flight, because the access
 // would overtake it.
 bool SendQueue::reach(Outgoing& out) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
   if ((!write && request.kind != RequestKind::kRead) || request.length == 0 ||
-      reads_in_flight_ != 0 || (!write && ord_ == 0) || !shared_.link->all_sent())
+      (!write && ord_ == 0) || prefers_message(request) || reads_in_flight_ != 0 ||
+      !shared_.link->all_sent())
     return false;
   out.pins.clear();
   std::size_t spans = request.segment_count;

@@ -19,6 +19,15 @@ constexpr std::size_t kMaxPieces = 64;  // of local memory in one direct access
 // An RDMA Write of at least this size may be shared by both sides.
 constexpr std::uint32_t kMinShared = 384 * 1024;
 
+// The least number of other requests under way with which messages, that both sides copy, take less
+// time than direct copies, which this side makes one by one. A Read takes two messages.
+constexpr std::uint64_t fewest_others(bool write, std::uint32_t length) noexcept {
+  constexpr std::uint64_t kFew = 2;
+  constexpr std::uint64_t kMany = 12;
+  constexpr std::uint32_t kShortRead = 1536;
+  return write || length <= kShortRead ? kFew : kMany;
+}
+
 }  // namespace
 
 RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool direct) noexcept
@@ -218,6 +227,14 @@ bool RingStream::rest() noexcept {
 }
 
 // ---- direct access to the peer's memory ---------------------------------------------------------
+
+bool RingStream::prefers_message(bool write, std::uint32_t length, std::uint64_t others) noexcept {
+  if (others == 0) habit_of_series_.ended();
+  if (length > most_frame() || others < fewest_others(write, length) || peer_gone_ ||
+      writer_.reader_sleeps())
+    return false;
+  return habit_of_series_.tries(put_, others, [this] { return peer_placed(); });
+}
 
 // Everything sent before must have been delivered, or the access would overtake it.
 bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) noexcept {

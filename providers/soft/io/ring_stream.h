@@ -112,6 +112,8 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   // ---- DirectAccess -----------------------------------------------------------------------------
   [[nodiscard]] bool reach(const Reach& what,
                            std::span<const iwarp::IoSpan> local) noexcept override;
+  [[nodiscard]] bool prefers_message(bool write, std::uint32_t length,
+                                     std::uint64_t others) noexcept override;
   shm::Grants* grants(MrTable& memory) noexcept override;
   [[nodiscard]] bool assist() noexcept override;
   void settle() noexcept override;
@@ -165,26 +167,24 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   // The RDMA Write that share_ refers to, or the shared Send, and its source.
   shm::PeerMemory::Access shared_;
   const std::byte* shared_from_ = nullptr;
-  shm::Lender::Part shared_send_;       // empty: none
-  std::size_t shared_frame_ = 0;        // the payload of its frames
-  std::uint64_t turn_ = 0;              // what the peer must have placed before it may be written
-  std::uint32_t left_to_peer_ = 0;      // its next loans that are not claimed
-  std::uint64_t read_before_send_ = 0;  // the reader's position at the last large Send
-  bool shares_sends_ = true;
-  std::size_t awaited_loans_ = 0;  // see puts_off_send()
-  bool wrote_ = false;             // see note_write()
+  shm::Lender::Part shared_send_;             // empty: none
+  std::size_t shared_frame_ = 0;              // the payload of its frames
+  std::uint64_t turn_ = 0;                    // what the peer must have placed before it is written
+  std::uint32_t left_to_peer_ = 0;            // its next loans that are not claimed
+  std::uint64_t read_before_send_ = 0;        // the reader's position at the last large Send
+  std::size_t awaited_loans_ = 0;             // see puts_off_send()
+  bool shares_sends_ = true, wrote_ = false;  // see note_write()
   SharingHabit habit_of_sharing_;
+  SeriesHabit habit_of_series_;
   MrTable* memory_ = nullptr;            // set by the first grants()
   std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants
   const bool direct_;
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
-  bool rests_ = true;  // like new rings
-  bool never_woken_ = true;
+  bool rests_ = true, never_woken_ = true;  // like new rings
   bool peer_gone_ = false;
   bool lost_ = false;  // ... without having read all that we sent
-  bool finished_ = false;
-  bool aborts_ = false;
+  bool finished_ = false, aborts_ = false;
   bool asked_ = false;                  // ask_for_loans() was called
   bool lent_follows_ = false;           // behind input()
   std::uint64_t put_ = 0;               // bytes of the stream that were written or lent

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // RDMA Reads and Writes that are executed without the peer's threads.
+#include "providers/soft/io/sharing_habit.h"
 #include "providers/soft/shm/kernel_copy.h"
+#include "tests/unit/soft/driven.h"
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
@@ -69,6 +71,61 @@ BOOST_AUTO_TEST_CASE(after_the_first_the_peer_takes_no_part) {
     BOOST_TEST(only_a().status == DAT_DTO_SUCCESS);
     BOOST_TEST(same(length));
   }
+}
+
+// Posts six requests of 4096 bytes to a peer that is awake, but stands, and counts those that are
+// done at once. Whether the peer is still awake depends on timing: the caller tries again.
+template <class PostOne>
+std::size_t done_at_once(Fixture& pair, PostOne post_one) {
+  constexpr WorkId kCount = 6;
+  std::size_t found = 0;
+  {
+    const Driven b_is_driven(pair.b, pair.a);
+    const Standstill b_stands(*pair.b.reactor);
+    for (int i = 0; i < 10'000; ++i) pair.a.reactor->progress();
+    for (WorkId id = 0; id != kCount; ++id) post_one(id);
+    found = static_cast<std::size_t>(pair.a.request_cq->size());
+  }
+  for (WorkId id = 0; id != kCount; ++id) {
+    const Completion done = pair.next(*pair.a.request_cq);
+    BOOST_TEST(done.id == id);
+    BOOST_TEST(done.status == DAT_DTO_SUCCESS);
+  }
+  BOOST_TEST(pair.same(4096));
+  return found;
+}
+
+constexpr int kTries = 50;
+
+BOOST_AUTO_TEST_CASE(writes_that_follow_two_others_are_sent) {
+  acquaint();
+  std::size_t at_once = 0;
+  for (int i = 0; i != kTries && at_once != 2; ++i)
+    at_once = done_at_once(*this, [&](WorkId id) { write(id, 4096); });
+  BOOST_TEST(at_once == 2U);
+}
+
+// A Read takes two messages, so it takes more of them.
+BOOST_AUTO_TEST_CASE(a_few_reads_are_not_sent) {
+  acquaint();
+  std::size_t at_once = 0;
+  for (int i = 0; i != kTries && at_once != 6; ++i)
+    at_once = done_at_once(*this, [&](WorkId id) { read(id, 4096); });
+  BOOST_TEST(at_once == 6U);
+}
+
+BOOST_AUTO_TEST_CASE(a_series_that_the_peer_handles_late_pauses) {
+  SeriesHabit habit;
+  const auto never = [] { return std::uint64_t{0}; };
+  BOOST_TEST(habit.tries(100, 2, never));
+  std::this_thread::sleep_for(1ms);
+  int sent = 0;
+  while (sent != 100 && habit.tries(200, 2, never)) ++sent;
+  BOOST_TEST(sent < 8);
+  int paused = 1;
+  while (paused != 100 && !habit.tries(300, 2, never)) ++paused;
+  BOOST_TEST(paused > 8);
+  BOOST_TEST(paused < 100);
 }
 
 BOOST_AUTO_TEST_CASE(nothing_overtakes_a_send_that_waits) {
