@@ -52,6 +52,11 @@ transport::SocketAddress adapted_to(const transport::SocketAddress& local,
   return result;
 }
 
+bool is_loopback(const transport::SocketAddress& address) noexcept {
+  if (address.family() == AF_INET) return ntohl(ipv4(address).s_addr) >> 24 == IN_LOOPBACKNET;
+  return address.family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.storage.sin6_addr);
+}
+
 bool is_no_host(const transport::SocketAddress& address) noexcept {
   if (address.family() == AF_INET) {
     const std::uint32_t host = ntohl(ipv4(address).s_addr);

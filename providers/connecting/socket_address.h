@@ -20,6 +20,9 @@ namespace udapl {
 [[nodiscard]] transport::SocketAddress adapted_to(const transport::SocketAddress& local,
                                                   const transport::SocketAddress& remote) noexcept;
 
+// Returns true for 127.0.0.0/8 and ::1.
+[[nodiscard]] bool is_loopback(const transport::SocketAddress& address) noexcept;
+
 // Returns true for 0.0.0.0, ::, multicast, the limited broadcast address, and any other family.
 [[nodiscard]] bool is_no_host(const transport::SocketAddress& address) noexcept;
 

@@ -29,6 +29,7 @@ Result<std::unique_ptr<Handshake>> TcpConnector::connect(const transport::Connec
   if (request.private_data.size() > iwarp::max_private_data(config.revision >= 2))
     return failure(DAT_INVALID_PARAMETER);
   transport::SocketAddress remote = adapted_to(local_, request.remote);
+  if (remote.family() != local_.family() && is_loopback(remote)) remote = local_;
   if (remote.family() != local_.family() || is_no_host(remote)) {
     UDAPL_EXPLAIN(kNormal, dat_error(DAT_INVALID_ADDRESS, DAT_INVALID_ADDRESS_UNSUPPORTED),
                   "%s cannot be reached from %s", to_text(remote).c_str(), to_text(local_).c_str());

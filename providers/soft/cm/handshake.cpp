@@ -86,7 +86,7 @@ TcpHandshake::TcpHandshake(Reactor& reactor, const transport::SocketAddress& loc
                            const Settings& settings, ConnectionEnd& end)
     : reactor_(reactor),
       local_(local),
-      port_(remote.port()),
+      asked_(remote),
       private_data_(private_data.begin(), private_data.end()),
       end_(end),
       subject_(trace::this_thread().subject),
@@ -182,17 +182,24 @@ bool TcpHandshake::may_appear() noexcept {
   return !std::exchange(unreachable_at_once_, at_once) || !at_once;
 }
 
-// If no listener is at the port of the qualifier, that of an ordinary user may be at another one.
-void TcpHandshake::try_other_port() noexcept {
-  const std::uint16_t other = port_for_users(port_);
-  if (other != 0) remote_.set_port(remote_.port() == port_ ? other : port_);
+// Where to try after so many refusals. At first where the consumer says. But a listener of this
+// host may be at the adapter's address only, although a name of the host stands for another one;
+// and at another port than that of the qualifier, if it is an ordinary user's.
+transport::SocketAddress TcpHandshake::place_after(int refusals) const noexcept {
+  const std::uint16_t other_port = port_for_users(asked_.port());
+  const bool here = (is_loopback(local_) || is_loopback(asked_)) && !same_host(local_, asked_);
+  const int ports = other_port != 0 ? 2 : 1;
+  const int turn = refusals % (here ? 2 * ports : ports);
+  transport::SocketAddress place = turn < ports ? asked_ : local_;
+  place.set_port(turn % ports == 0 ? asked_.port() : other_port);
+  return place;
 }
 
 bool TcpHandshake::schedule_retry(int error) noexcept {
   Clock::duration pause = kFirstRetry;
   if (error == ECONNREFUSED && retries_ != kRetries) {
     pause *= 1 << retries_++;
-    try_other_port();
+    remote_ = place_after(retries_);
   } else if (error == ECONNRESET && !may_be_an_answer()) {
     if (!limited_ && losses_ == kLossesWithoutLimit) return false;
     pause = std::min<Clock::duration>(pause * (1 << losses_), kLongestPause);

@@ -64,7 +64,7 @@ class TcpHandshake final : public Handshake, private Handler {
   };
 
   Status begin_attempt() noexcept UDAPL_REQUIRES(lock_);
-  void try_other_port() noexcept UDAPL_REQUIRES(lock_);
+  [[nodiscard]] transport::SocketAddress place_after(int refusals) const noexcept;
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
   void report_failure() noexcept;
@@ -99,7 +99,7 @@ class TcpHandshake final : public Handshake, private Handler {
 
   Reactor& reactor_;
   const transport::SocketAddress local_;
-  const std::uint16_t port_;  // of the qualifier
+  const transport::SocketAddress asked_;  // by the consumer
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
   const void* const subject_;  // of the call that connects, and so of all trace records: the EP

@@ -112,6 +112,16 @@ BOOST_AUTO_TEST_CASE(wildcard_and_multicast_are_no_hosts) {
   BOOST_TEST(!is_no_host(ipv6("fe80::1")));
 }
 
+BOOST_AUTO_TEST_CASE(loopback_addresses) {
+  for (const char* own : {"127.0.0.1", "127.0.1.1", "127.255.255.255"})
+    BOOST_TEST(is_loopback(ipv4(own)), own);
+  BOOST_TEST(is_loopback(ipv6("::1")));
+  for (const char* other : {"126.255.255.255", "128.0.0.1", "0.0.0.127"})
+    BOOST_TEST(!is_loopback(ipv4(other)), other);
+  for (const char* other : {"::", "::2", "fe80::1"}) BOOST_TEST(!is_loopback(ipv6(other)), other);
+  BOOST_TEST(!is_loopback({}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(interfaces)

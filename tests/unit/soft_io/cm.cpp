@@ -3,12 +3,40 @@
 // The connection manager over loopback, on both sides: every outcome of a connect.
 #include "providers/soft/cm/connector.h"
 
+#include <ifaddrs.h>
+
 #include <thread>
 
 #include "providers/connecting/socket_address.h"
 #include "tests/unit/soft_io/cm_fixture.h"
 
 namespace udapl::soft::test {
+
+namespace {
+
+// An address of this machine that is no loopback address. Family 0: there is none.
+transport::SocketAddress outer_address() {
+  transport::SocketAddress found;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return found;
+  for (const ifaddrs* i = all; i != nullptr && found.family() == 0; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    const auto address = transport::SocketAddress::from(i->ifa_addr);
+    if (!is_loopback(address)) found = address;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+struct HasOuterAddress {
+  boost::test_tools::assertion_result operator()(boost::unit_test::test_unit_id) const {
+    boost::test_tools::assertion_result result(outer_address().family() != 0);
+    result.message() << "this machine has loopback addresses only";
+    return result;
+  }
+};
+
+}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cm, CmFixture)
 
@@ -184,7 +212,7 @@ BOOST_AUTO_TEST_CASE(no_listener_is_refused) {
 
 BOOST_AUTO_TEST_CASE(addresses_that_never_can_be_reached) {
   for (const auto& remote : {ipv4("0.0.0.0"), ipv4("255.255.255.255"), ipv4("224.0.0.1"),
-                             ipv6("2001:db8::1"), ipv6("::1"), transport::SocketAddress{}}) {
+                             ipv6("2001:db8::1"), transport::SocketAddress{}}) {
     FakeQp active;
     auto to = request(7000);
     to.remote = remote;
@@ -372,9 +400,73 @@ BOOST_AUTO_TEST_CASE(ipv6_loopback_connects) {
   BOOST_REQUIRE(eventually([&] { return active.attached(); }));
   BOOST_TEST(to_text(active.stream().endpoints().remote) ==
              "[::1]:" + std::to_string((*listener)->conn_qual()));
-  to.remote = ipv4("127.0.0.1");
+  to.remote = ipv4("192.0.2.1");
   FakeQp wrong;
   BOOST_TEST((wrong.start(six, to).type() == DAT_INVALID_ADDRESS));
+}
+
+// "localhost" and the name of the machine, which on Debian stands for 127.0.1.1.
+BOOST_AUTO_TEST_CASE(other_addresses_of_this_host_lead_to_its_listener) {
+  Desk desk;
+  const auto listener = listen(desk);
+  for (const auto& remote :
+       {ipv4("127.0.1.1"), ipv4("127.255.255.254"), ipv6("::1"), ipv6("::ffff:127.0.1.1")}) {
+    BOOST_TEST_CONTEXT(to_text(remote)) {
+      FakeQp active;
+      FakeQp passive;
+      auto to = request(listener->conn_qual());
+      to.remote = remote;
+      start(active, to);
+      const auto incoming = desk.next();
+      BOOST_REQUIRE(incoming != nullptr);
+      BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+      BOOST_REQUIRE(eventually([&] { return active.attached(); }));
+      BOOST_TEST(to_text(active.stream().endpoints().remote) ==
+                 "127.0.0.1:" + std::to_string(listener->conn_qual()));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(outer_addresses_lead_to_a_loopback_listener_and_back,
+                     *boost::unit_test::precondition(HasOuterAddress())) {
+  TcpConnector outer(*reactor, outer_address(), {});
+  Desk desk;
+  const auto listener = listen(desk);
+  auto outside = outer.listen({0, nullptr}, desk);
+  BOOST_REQUIRE(outside.ok());
+  const auto meet = [&](TcpConnector& from, DAT_CONN_QUAL qual,
+                        const transport::SocketAddress& remote) {
+    FakeQp active;
+    FakeQp passive;
+    auto to = request(qual);
+    to.remote = remote;
+    BOOST_REQUIRE(active.start(from, to).ok());
+    const auto incoming = desk.next();
+    BOOST_REQUIRE(incoming != nullptr);
+    BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+    BOOST_TEST(eventually([&] { return active.attached(); }));
+  };
+  meet(cm, listener->conn_qual(), outer_address());
+  meet(outer, (*outside)->conn_qual(), ipv4("127.0.0.1"));
+  meet(outer, (*outside)->conn_qual(), ipv6("::1"));
+}
+
+BOOST_AUTO_TEST_CASE(a_listener_at_the_address_that_was_asked_for_comes_first) {
+  TcpConnector other(*reactor, ipv4("127.0.1.1"), {});
+  Desk here;
+  Desk there;
+  const auto listener = listen(here);
+  const auto asked = other.listen({listener->conn_qual(), nullptr}, there);
+  BOOST_REQUIRE(asked.ok());
+  FakeQp active;
+  FakeQp passive;
+  auto to = request(listener->conn_qual());
+  to.remote = ipv4("127.0.1.1");
+  start(active, to);
+  const auto incoming = there.next();
+  BOOST_REQUIRE(incoming != nullptr);
+  BOOST_REQUIRE(incoming->accept(passive, {}).ok());
+  BOOST_TEST(eventually([&] { return active.attached(); }));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
