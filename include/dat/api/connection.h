@@ -71,7 +71,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_connect(DAT_EP_HANDLE ep_handle,
  * service point listens there by now, that one answers.
  *
  * @param[in] ep_handle           EP in state UNCONNECTED with PZ and connect EVD
- * @param[in] ep_dup_handle       EP that was connected by dat_ep_connect() and is CONNECTED
+ * @param[in] ep_dup_handle       EP that was connected by dat_ep_connect() and is CONNECTED; one
+ *                                that has accepted its connection gets NON_PEER_REJECTED, as its
+ *                                peer does not listen where it connected from
  * @param[in] timeout             microseconds as in dat_ep_connect()
  * @param[in] private_data_size   in bytes, up to max_private_data_size
  * @param[in] private_data        for the peer, in its CR; may be null if the size is 0; not kept
@@ -82,8 +84,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_connect(DAT_EP_HANDLE ep_handle,
  * @retval DAT_INVALID_HANDLE          `ep_handle` or `ep_dup_handle`
  * @retval DAT_INVALID_PARAMETER       timeout 0 (DAT_INVALID_ARG3), size negative or too large
  *                                     (ARG4), null data with a size (ARG5)
- * @retval DAT_INVALID_STATE           one of the EPs is in another state, `ep_handle` lacks PZ or
- *                                     connect EVD, or `ep_dup_handle` has accepted its connection
+ * @retval DAT_INVALID_STATE           one of the EPs is in another state, or `ep_handle` lacks PZ
+ *                                     or connect EVD
  * @retval DAT_MODEL_NOT_SUPPORTED     quality of service
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *

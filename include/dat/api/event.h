@@ -137,8 +137,8 @@ typedef struct dat_connection_event_data {
   DAT_EP_HANDLE ep_handle;
   DAT_COUNT private_data_size; /**< In bytes. 0 except on the active side in ESTABLISHED and
                                     PEER_REJECTED. */
-  DAT_PVOID private_data;      /**< What the peer passed to accept or reject; zeros follow. Belongs
-                                    to the EP; valid until it is reset or freed. */
+  DAT_PVOID private_data;      /**< What the peer passed to accept or reject; zeros follow. Valid
+                                    until the EP is reset or freed; if dequeued later, briefly. */
 } DAT_CONNECTION_EVENT_DATA;
 
 /** @name Reasons of asynchronous events, by kind of object. @{ */
