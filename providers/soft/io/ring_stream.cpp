@@ -24,8 +24,9 @@ constexpr std::uint32_t kMinShared = 384 * 1024;
 constexpr std::uint64_t fewest_others(bool write, std::uint32_t length) noexcept {
   constexpr std::uint64_t kFew = 2;
   constexpr std::uint64_t kMany = 12;
+  constexpr std::uint32_t kShortWrite = 6 * 1024;
   constexpr std::uint32_t kShortRead = 1536;
-  return write || length <= kShortRead ? kFew : kMany;
+  return length <= (write ? kShortWrite : kShortRead) ? kFew : kMany;
 }
 
 }  // namespace

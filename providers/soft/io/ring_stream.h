@@ -167,15 +167,14 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   // The RDMA Write that share_ refers to, or the shared Send, and its source.
   shm::PeerMemory::Access shared_;
   const std::byte* shared_from_ = nullptr;
-  shm::Lender::Part shared_send_;             // empty: none
-  std::size_t shared_frame_ = 0;              // the payload of its frames
-  std::uint64_t turn_ = 0;                    // what the peer must have placed before it is written
-  std::uint32_t left_to_peer_ = 0;            // its next loans that are not claimed
-  std::uint64_t read_before_send_ = 0;        // the reader's position at the last large Send
-  std::size_t awaited_loans_ = 0;             // see puts_off_send()
-  bool shares_sends_ = true, wrote_ = false;  // see note_write()
+  shm::Lender::Part shared_send_;       // empty: none
+  std::size_t shared_frame_ = 0;        // the payload of its frames
+  std::uint32_t left_to_peer_ = 0;      // its next loans that are not claimed
+  std::uint64_t read_before_send_ = 0;  // the reader's position at the last large Send
+  bool shares_sends_ = true;
+  std::size_t awaited_loans_ = 0;  // see puts_off_send()
+  bool wrote_ = false;             // see note_write()
   SharingHabit habit_of_sharing_;
-  SeriesHabit habit_of_series_;
   MrTable* memory_ = nullptr;            // set by the first grants()
   std::unique_ptr<shm::Grants> grants_;  // null: the peer gets no grants
   const bool direct_;
@@ -185,15 +184,16 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   bool peer_gone_ = false;
   bool lost_ = false;  // ... without having read all that we sent
   bool finished_ = false, aborts_ = false;
-  bool asked_ = false;                  // ask_for_loans() was called
-  bool lent_follows_ = false;           // behind input()
-  std::uint64_t put_ = 0;               // bytes of the stream that were written or lent
-  std::uint64_t sent_ = 0;              // ... and whose memory may be reused
-  std::uint64_t awaited_ = 0;           // see await_placed()
-  CompletionDemand* demand_ = nullptr;  // of the completion that depends on it
-  bool unaware_ = false;                // sleeps, and is not woken when it is reached
+  bool asked_ = false, lent_follows_ = false;  // ask_for_loans() was called; behind input()
+  std::uint64_t put_ = 0;                      // bytes of the stream that were written or lent
+  std::uint64_t sent_ = 0;                     // ... and whose memory may be reused
+  std::uint64_t awaited_ = 0;                  // see await_placed()
+  CompletionDemand* demand_ = nullptr;         // of the completion that depends on it
+  bool unaware_ = false;                       // sleeps, and is not woken when it is reached
   ConfirmationHabit habit_;
-  IdlePages idle_pages_;  // last: its timer calls the handler
+  SeriesHabit habit_of_series_;
+  std::uint64_t turn_ = 0;  // what the peer must have placed before shared_send_ may be written
+  IdlePages idle_pages_;    // last: its timer calls the handler
 };
 
 }  // namespace udapl::soft
