@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// soft_cost [--ia=NAME] CONNECTIONS MESSAGES [turns|scattered]
+// soft_cost [--ia=NAME] [--bytes=N] [--full] CONNECTIONS MESSAGES [turns|scattered]
 //
-// Sends messages of eight bytes, one at a time, over many connections of one adapter to itself:
-// each one from the post to both completions, with a new receive posted. Which connection is used:
-// each in turn, or any. One thread does everything, so that under callgrind the number of
-// instructions hardly changes from run to run.
+// Sends messages, of eight bytes unless told otherwise, one at a time, over many connections of one
+// adapter to itself: each one from the post to both completions, with a new receive posted. Which
+// connection is used: each in turn, or any. One thread does everything, so that under callgrind the
+// number of instructions hardly changes from run to run. --full: the receive queues are kept full.
 //
 // Prints how many polls find nothing per message, in the best of ten parts of the run: other
 // threads disturb some. A message has arrived before it is looked for. Exit status 1: so many that
@@ -24,7 +24,8 @@
 
 namespace {
 
-constexpr std::size_t kBytes = 8;
+std::size_t message_size = 8;
+int first_receives = 1;  // posted before the first message
 constexpr DAT_COUNT kDepth = 4;
 constexpr long kParts = 10;
 constexpr double kMostEmpty = 0.05;
@@ -33,7 +34,7 @@ constexpr DAT_TIMEOUT kPatience = 60'000'000;  // us
 // One end of all connections, which share its EVDs.
 struct Side {
   Side(const bench::Adapter& adapter, int connections)
-      : buffer(adapter, kBytes), ends(static_cast<std::size_t>(connections)) {
+      : buffer(adapter, message_size), ends(static_cast<std::size_t>(connections)) {
     const DAT_COUNT events = std::min(connections * kDepth, adapter.attr.max_evd_qlen);
     bench::create_evd(adapter, events, DAT_EVD_DTO_FLAG, &shared.recv_evd);
     bench::create_evd(adapter, events, DAT_EVD_DTO_FLAG, &shared.request_evd);
@@ -63,9 +64,9 @@ class Talk {
   }
 
   void send(std::size_t which) {
-    from_.ends[which].post_send(from_.buffer, kBytes);
+    from_.ends[which].post_send(from_.buffer, message_size);
     take(to_.shared.recv_evd);
-    to_.ends[which].post_recv(to_.buffer, kBytes);
+    to_.ends[which].post_recv(to_.buffer, message_size);
     take(from_.shared.request_evd);
   }
   [[nodiscard]] std::size_t connections() const { return from_.ends.size(); }
@@ -73,7 +74,7 @@ class Talk {
 
  private:
   void connect(std::size_t i, DAT_CONN_QUAL conn_qual, DAT_EVD_HANDLE requests) {
-    to_.ends[i].post_recv(to_.buffer, kBytes);
+    for (int n = 0; n != first_receives; ++n) to_.ends[i].post_recv(to_.buffer, message_size);
     bench::check(
         dat_ep_connect(from_.ends[i].ep, adapter_.attr.ia_address_ptr, conn_qual, kPatience, 0,
                        nullptr, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG),
@@ -106,9 +107,16 @@ class Talk {
 
 int main(int argc, char** argv) {
   constexpr std::string_view kIaOption = "--ia=";
+  constexpr std::string_view kBytesOption = "--bytes=";
   int next = 1;
-  if (argc > 1 && std::string_view(argv[1]).starts_with(kIaOption))
+  if (argc > next && std::string_view(argv[next]).starts_with(kIaOption))
     bench::set_ia_name(argv[next++] + kIaOption.size());
+  if (argc > next && std::string_view(argv[next]).starts_with(kBytesOption))
+    message_size = std::strtoul(argv[next++] + kBytesOption.size(), nullptr, 10);
+  if (argc > next && std::string_view(argv[next]) == "--full") {
+    first_receives = kDepth;
+    ++next;
+  }
   if (argc < next + 2) return 2;
   const int connections = std::atoi(argv[next]);
   const long messages = std::atol(argv[next + 1]);
