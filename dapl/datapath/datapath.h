@@ -28,7 +28,7 @@ template <class Post, HotQp Q, class... Remote>
   }
 }
 
-// A post on an EP, as a ladder of functions. plain() is the table's entry. Each of the first three
+// A post on an EP, as a ladder of functions. plain() is the table's entry. Each of the first four
 // is for posts of one shape (post_submit.h), and compiled without the checks that the shape makes
 // redundant. A post of another shape, or one that cannot be posted in its shape now, reaches
 // any_post(), which checks everything. Each is a function of its own, so that a plain post saves no
@@ -56,6 +56,7 @@ class Ladder {
           static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
       if (post::is_final(outcome)) [[likely]]
         return leave(object, outcome);
+      return once_more(handle, count, local, cookie, remote..., flags);
     }
     if constexpr (Post::kSuppressible)
       return suppressed(handle, count, local, cookie, remote..., flags);
@@ -76,6 +77,19 @@ class Ladder {
       Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
     G::leave(static_cast<ObjectHeader*>(handle)->*Post::kPosting);
     return any_post<Post, Q, Remote...>(handle, count, local, cookie, remote..., flags);
+  }
+
+  // The same again, after the post has found no free slot, but has looked for more: as every post
+  // does on a queue that the program keeps full.
+  [[nodiscard, gnu::noinline, gnu::flatten]] static DAT_RETURN once_more(
+      DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
+      Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
+    auto& object = *static_cast<ObjectHeader*>(handle);
+    const post::Outcome outcome = Post::template run<Q, G, Shape::kPlain>(
+        static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
+    if (post::is_final(outcome)) [[likely]]
+      return leave(object, outcome);
+    return leave_to_any(handle, count, local, cookie, remote..., flags);
   }
 
   // Several segments, default flags. plain() has checked gate and flags.

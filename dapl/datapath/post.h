@@ -210,7 +210,10 @@ template <HotQp Q, Guard G, Shape kShape>
   if constexpr (!kGated<kShape>) flags = legal(flags, queue.legal_flags);
   Cookie* cookie = claim<kShape>(queue.cookies);
   if (cookie == nullptr) [[unlikely]] {
-    if constexpr (kGated<kShape>) return kTryAgain;
+    if constexpr (kGated<kShape>) {
+      queue.cookies.look();
+      return kTryAgain;
+    }
     cookie = reclaim(queue);
     if (cookie == nullptr)
       return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),

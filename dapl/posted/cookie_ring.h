@@ -44,7 +44,7 @@ class CookieRing {
     allocate(limit);
   }
 
-  // Like claim(), but returns null also if the reaper's position has to be read first.
+  // Like claim(), but returns null also if the reaper's position has to be read first: by look().
   [[nodiscard]] Cookie* claim_known() noexcept {
     Cookie* const slot = head_.load(std::memory_order_relaxed);
     if (slot == nullptr) __builtin_unreachable();
@@ -55,11 +55,15 @@ class CookieRing {
   [[nodiscard]] Cookie* claim() noexcept {
     Cookie* const slot = head_.load(std::memory_order_relaxed);
     if (slot == end_) [[unlikely]] {
-      // acquire: pairs with retire(), the reaper is done with the slot before we write it again.
-      end_ = advance(tail_.load(std::memory_order_acquire), limit_);
+      look();
       if (slot == end_) return nullptr;
     }
     return slot;
+  }
+  // Looks which slots the reaper has freed.
+  void look() noexcept {
+    // acquire: pairs with retire(), the reaper is done with the slot before we write it again.
+    end_ = advance(tail_.load(std::memory_order_acquire), limit_);
   }
   void commit(const Cookie& claimed) noexcept {
     head_.store(claimed.next, std::memory_order_relaxed);

@@ -201,6 +201,21 @@ BOOST_AUTO_TEST_CASE(full_queue_refuses_a_post) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_queue_that_is_kept_full) {
+  for (const bool thread_safe : {true, false}) {
+    Transfers t(thread_safe);
+    for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(t.post_recv(t.passive.ep, t.to, i));
+    for (std::uint64_t i = 8; i < 40; ++i) {
+      REQUIRE_OK(t.send({t.from.local(1)}));
+      BOOST_CHECK_EQUAL(t.take_dto(t.active.request_evd).status, DAT_DTO_SUCCESS);
+      BOOST_CHECK_EQUAL(t.take_dto(t.passive.recv_evd).user_cookie.as_64, i - 8);
+      REQUIRE_OK(t.post_recv(t.passive.ep, t.to, i));
+      CHECK_CODE(t.post_recv(t.passive.ep, t.to, i),
+                 dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY));
+    }
+  }
+}
+
 // What a poll would complete makes room without one, as what hardware completes.
 BOOST_AUTO_TEST_CASE(a_post_that_finds_no_slot_asks_the_transport) {
   for (const bool thread_safe : {true, false}) {
