@@ -56,7 +56,7 @@ class Ladder {
           static_cast<Ep&>(object), {local, 1}, cookie, remote..., DAT_COMPLETION_DEFAULT_FLAG);
       if (post::is_final(outcome)) [[likely]]
         return leave(object, outcome);
-      return once_more(handle, count, local, cookie, remote..., flags);
+      if constexpr (Post::kLooks) return once_more(handle, count, local, cookie, remote..., flags);
     }
     if constexpr (Post::kSuppressible)
       return suppressed(handle, count, local, cookie, remote..., flags);
@@ -79,8 +79,8 @@ class Ladder {
     return any_post<Post, Q, Remote...>(handle, count, local, cookie, remote..., flags);
   }
 
-  // The same again, after the post has found no free slot, but has looked for more: as every post
-  // does on a queue that the program keeps full.
+  // The same again, after the post has found no free slot, but has looked for more (Post::kLooks):
+  // as every post does on a queue that the program keeps full.
   [[nodiscard, gnu::noinline, gnu::flatten]] static DAT_RETURN once_more(
       DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
       Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {

@@ -11,8 +11,9 @@
 //
 // Send, Receive, RdmaWrite and RdmaRead are posted by calls::Ladder (datapath.h). Each tells the
 // name of its call for traces, the gate in the header of its EP and where it announces itself
-// there, whether its completion can be suppressed, and in run() the steps for each shape. run()
-// returns kTryAgain only if nothing has been done.
+// there, whether its completion can be suppressed, whether it looks for freed slots before it
+// returns kTryAgain, and in run() the steps for each shape. run() returns kTryAgain only if nothing
+// has been done.
 namespace udapl::dapl::post {
 
 using transport::Operation;
@@ -71,6 +72,7 @@ struct Send {
   static constexpr auto kGate = &ObjectHeader::request_gate;
   static constexpr auto kPosting = &ObjectHeader::posting_request;
   static constexpr bool kSuppressible = true;
+  static constexpr bool kLooks = false;
   template <HotQp Q, Guard G, Shape kShape>
   [[nodiscard, gnu::always_inline]] static Outcome run(Ep& ep, const Segments& local,
                                                        DAT_DTO_COOKIE cookie,
@@ -85,6 +87,7 @@ struct Rdma {
   static constexpr auto kGate = &ObjectHeader::request_gate;
   static constexpr auto kPosting = &ObjectHeader::posting_request;
   static constexpr bool kSuppressible = true;
+  static constexpr bool kLooks = false;
   template <HotQp Q, Guard G, Shape kShape>
   [[nodiscard, gnu::always_inline]] static Outcome run(Ep& ep, const Segments& local,
                                                        DAT_DTO_COOKIE cookie,
@@ -186,6 +189,7 @@ struct Receive {
   static constexpr auto kGate = &ObjectHeader::receive_gate;
   static constexpr auto kPosting = &ObjectHeader::posting_receive;
   static constexpr bool kSuppressible = false;
+  static constexpr bool kLooks = true;
   template <HotQp Q, Guard G, Shape kShape>
   [[nodiscard]] static Outcome run(Ep& ep, const Segments& local, DAT_DTO_COOKIE user,
                                    DAT_COMPLETION_FLAGS flags) noexcept;

@@ -39,11 +39,11 @@ struct Outcome {
   const char* why;
 };
 inline constexpr Outcome kPosted{DAT_SUCCESS, nullptr};
-// Not a final outcome: nothing has been done, and the post must be retried, in the shape kAny or if
-// slots have been freed in the same one, or after the queue has been replaced. Its code is not one
-// of DAT's. is_final() recognises it by the address in `why`, which the compiler knows on each path
-// through a post: the check then costs nothing, while a check of the code (the transport's, so
-// unknown) or of a separate flag costs a post four to thirty instructions.
+// Not a final outcome: nothing has been done, and the post must be retried in the shape kAny, or
+// after the queue has been replaced. Its code is not one of DAT's. is_final() recognises it by the
+// address in `why`, which the compiler knows on each path through a post: the check then costs
+// nothing, while a check of the code (the transport's, so unknown) or of a separate flag costs a
+// post four to thirty instructions.
 inline constexpr char kAgain[] = "again";
 inline constexpr Outcome kTryAgain{0x7FFFFFFF, kAgain};
 static_assert(kTryAgain.code != DAT_SUCCESS && (kTryAgain.code & DAT_CLASS_ERROR) == 0);
@@ -156,7 +156,7 @@ concept PostsGated = requires(Q& qp, const transport::Transfer& transfer, transp
 };
 
 // Claims a slot; null: none is free. Only kAny checks for slots freed by completions: that would
-// cost the other shapes registers. They call look() and are posted once more.
+// cost the other shapes registers.
 template <Shape kShape>
 [[nodiscard, gnu::always_inline]] inline Cookie* claim(CookieRing& cookies) noexcept {
   return kShape == Shape::kAny ? cookies.claim() : cookies.claim_known();
@@ -213,10 +213,7 @@ template <class Q, Shape kShape, class Call>
     return kTryAgain;
   Cookie* cookie = claim<kShape>(queue.cookies);
   if (cookie == nullptr) [[unlikely]] {
-    if constexpr (kShape != Shape::kAny) {
-      queue.cookies.look();
-      return kTryAgain;
-    }
+    if constexpr (kShape != Shape::kAny) return kTryAgain;
     cookie = reclaim(queue);
     if (cookie == nullptr)
       return {dat_error(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY),
