@@ -328,9 +328,12 @@ def port_of_the_privileged(world):
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as file:
         if int(file.read()) <= 7:
             return "no port is privileged here"
-    return told(world, "=cannot listen at 127.0.0.1:7 (qualifier 7): Permission denied (EACCES)\n"
-                "try: as a user who has the permission, or have it granted", None, words=("port", "7"),
-                before=UNPRIVILEGED)
+    with socket.socket() as other:  # at the port that is taken in its place (docs/adr/0106)
+        other.bind(("127.0.0.1", 7 + 32510))
+        other.listen()
+        return told(world, "=cannot listen at 127.0.0.1:32517 (qualifier 7): Address already in use (EADDRINUSE)\n"
+                    "try: another connection qualifier; `ss -tanp` shows which program uses it", None,
+                    words=("port", "7"), before=UNPRIVILEGED)
 
 
 @case
