@@ -19,9 +19,9 @@
 namespace faults {
 
 // Connection qualifiers that differ between processes: on a software RNIC they are ports of the
-// machine.
+// machine. They lie between those of the conformance suites and the ports that the kernel chooses.
 [[nodiscard]] inline DAT_CONN_QUAL conn_qual(DAT_CONN_QUAL number = 0) {
-  return 20'000 + static_cast<DAT_CONN_QUAL>(::getpid()) % 5'000 * 2 + number;
+  return 30'000 + static_cast<DAT_CONN_QUAL>(::getpid()) % 1'380 * 2 + number;
 }
 
 class Run {
