@@ -22,6 +22,7 @@ void Backoff::let_others_run() noexcept {
     return;
   }
   turns_ = kPauses + kYields;  // does not overflow
+  if (!waited_long()) ++sleeps_;
   const NotCancelled scope;
   std::this_thread::sleep_for(kSleep);
 }

@@ -23,14 +23,18 @@ class Backoff {
       let_others_run();
     ++turns_;
   }
+  // Whether it has slept often enough to give up: for some 0.4 s.
+  [[nodiscard]] bool waited_long() const noexcept { return sleeps_ >= kManySleeps; }
 
  private:
   static constexpr int kPauses = 64;
   static constexpr int kYields = 64;
+  static constexpr int kManySleeps = 5000;
 
   [[gnu::cold, gnu::noinline]] void let_others_run() noexcept;
 
   int turns_ = 0;
+  int sleeps_ = 0;
 };
 
 }  // namespace udapl

@@ -31,13 +31,17 @@ Cookie* claim_reaped(Queue& queue) noexcept UDAPL_REQUIRES(queue.lock) {
 
 }  // namespace
 
-// As with hardware, completions appear without a poll. In every state that takes requests there is
-// a QP.
+// As with hardware, completions appear without a poll, and a request whose effect the peer has
+// shown is done. In every state that takes requests there is a QP.
 Cookie* reclaim(RequestQueue& queue) noexcept {
-  Cookie* const cookie = claim_reaped(queue);
+  Cookie* cookie = claim_reaped(queue);
   if (cookie != nullptr) return cookie;
   queue.qp->complete_requests();
-  return claim_reaped(queue);
+  cookie = claim_reaped(queue);
+  Backoff backoff;
+  for (bool more = true; more && cookie == nullptr; cookie = claim_reaped(queue))
+    more = queue.qp->await_answer(backoff);
+  return cookie;
 }
 
 Cookie* reclaim(ReceiveQueue& queue) noexcept { return claim_reaped(queue); }

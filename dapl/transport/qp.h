@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 #pragma once
 
+#include "common/backoff.h"
 #include "common/result.h"
 #include "dapl/transport/cm.h"
 #include "dapl/transport/mr.h"
@@ -92,6 +93,10 @@ class Qp {
   // for those of this QP: sends what waits to be sent with others, and reports on the CQ what is
   // known to be done. Does not block. The core's lock of the queue may be held.
   virtual void complete_requests() noexcept {}
+  // Called by such a post, again and again, while nothing is done. If the answer of the peer's host
+  // on which a request depends is on its way, waits for a moment, and does the same. Returns false
+  // if there is nothing to wait for, or if the post has waited long enough.
+  virtual bool await_answer(Backoff&) noexcept { return false; }
 
   // Changes everything but context, sink and srq. Only while idle. Receives that are posted stay
   // posted. INVALID_STATE where the transport cannot do that with receives posted.

@@ -84,6 +84,12 @@ class Connection final : private Handler {
   // Handles a Fault that the preceding work has raised, and a finished drain. Every entry point
   // calls it last.
   void settle() noexcept UDAPL_REQUIRES(qp_locked);
+  // Reads what has arrived if it may confirm requests. May end the connection.
+  void look_for_confirmations() noexcept UDAPL_REQUIRES(qp_locked) {
+    if (queue_.awaits_placement_answer()) catch_up();
+  }
+  // Whether the calling thread handles input.
+  [[nodiscard]] bool driven_here() const noexcept { return reactor_.driven_here(); }
   // Called after a receive was posted.
   void receive_posted() noexcept UDAPL_REQUIRES(qp_locked) {
     if (intake_.waits()) [[unlikely]]

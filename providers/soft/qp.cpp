@@ -129,9 +129,28 @@ void Qp::complete_requests() noexcept {
   const QpGuard guard(lock_);
   if (shared_.link == nullptr) return;
   queue_.collect_placed();
-  if (queue_.blocked()) return;
+  connection_.look_for_confirmations();
+  if (shared_.link == nullptr || queue_.blocked()) return;
   queue_.transmit(Queue::kPostBudget);
   connection_.settle();
+}
+
+// A program that knows from the peer's reaction that its Writes are placed posts the next ones. The
+// reaction may come before the answer to our question, which is a matter of moments; not so if the
+// peer's host stands still, so one wait in vain is enough until something is confirmed.
+bool Qp::await_answer(Backoff& backoff) noexcept {
+  if (connection_.driven_here()) return false;
+  {
+    const QpGuard guard(lock_);
+    if (shared_.link == nullptr || !queue_.worth_waiting()) return false;
+    if (backoff.waited_long()) {
+      queue_.note_waited_in_vain();
+      return false;
+    }
+  }
+  backoff.wait();
+  complete_requests();
+  return true;
 }
 
 // A short message of one segment takes the fast path if nothing has to be sent before it. The posts

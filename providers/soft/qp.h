@@ -57,6 +57,7 @@ class Qp final : public transport::Qp,
                                std::uint64_t swap, transport::WorkFlags) noexcept override;
 
   void complete_requests() noexcept override;
+  bool await_answer(Backoff& backoff) noexcept override;
 
   // ---- transport::Qp: control -------------------------------------------------------------------
   Status modify(const transport::QpInit& init) override;

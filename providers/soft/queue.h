@@ -96,6 +96,15 @@ class Queue final : public iwarp::Inbound {
   // Completes the requests that the peer is known to have placed, or to have answered.
   void collect_placed() noexcept UDAPL_REQUIRES(qp_locked) { requests_.collect_placed(); }
   void collect_answered() noexcept UDAPL_REQUIRES(qp_locked) { requests_.collect_answered(); }
+  // Whether it takes input of the peer to learn what else it has placed.
+  [[nodiscard]] bool awaits_placement_answer() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return requests_.awaits_placement_answer();
+  }
+  // Whether a post that found no place should wait for that.
+  [[nodiscard]] bool worth_waiting() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return requests_.worth_waiting();
+  }
+  void note_waited_in_vain() noexcept UDAPL_REQUIRES(qp_locked) { requests_.note_waited_in_vain(); }
   // The link is about to be closed: completes what it has carried to the peer.
   void collect_last() noexcept UDAPL_REQUIRES(qp_locked) {
     requests_.sent(shared_.link->sent());

@@ -59,6 +59,7 @@ void SendQueue::clear() noexcept {
   waiting_end_ = needed_end_ = 0;
   unanswered_for_now_ = false;
   placed_ = unplaced_end_ = released_end_ = awaited_ = confirmed_ = 0;
+  waited_in_vain_ = kNeverInVain;
 }
 
 // An RDMA Write is not reported as done before the peer has placed it, if the link or the peer can

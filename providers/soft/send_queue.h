@@ -131,6 +131,13 @@ class SendQueue {
     return is_unasked(needed_end_) && !asked_.full() && reads_in_flight_ < std::max(ord_, 1U) &&
            asks_now();
   }
+  [[nodiscard]] bool awaits_placement_answer() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return !asked_.empty();
+  }
+  [[nodiscard]] bool worth_waiting() const noexcept UDAPL_REQUIRES(qp_locked) {
+    return awaits_placement_answer() && waited_in_vain_ != placed_;
+  }
+  void note_waited_in_vain() noexcept UDAPL_REQUIRES(qp_locked) { waited_in_vain_ = placed_; }
   void opening_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
   void placement_read_begun() noexcept UDAPL_REQUIRES(qp_locked);
 
@@ -162,6 +169,7 @@ class SendQueue {
   // While there is more to send, the peer is asked what it has placed after this much.
   static constexpr std::uint64_t kUnaskedRequests = 64;
   static constexpr std::uint64_t kUnaskedBytes = 256 * 1024;
+  static constexpr std::uint64_t kNeverInVain = ~std::uint64_t{0};
   // Short messages of several segments, up to this many bytes, are gathered into one piece.
   static constexpr std::size_t kMaxGathered = 64;
 
@@ -250,6 +258,7 @@ class SendQueue {
   std::uint64_t released_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t awaited_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t confirmed_ UDAPL_GUARDED_BY(qp_locked) = 0;
+  std::uint64_t waited_in_vain_ UDAPL_GUARDED_BY(qp_locked) = kNeverInVain;  // at this placed_
   std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all before it are answered
   std::uint32_t reads_in_flight_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;

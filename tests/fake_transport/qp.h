@@ -75,6 +75,12 @@ class Qp final : public transport::Qp {
   void complete_requests() noexcept override {
     if (completes_if_asked) hold(false);
   }
+  bool await_answer(Backoff& backoff) noexcept override {
+    if (answers_after == 0) return false;
+    backoff.wait();
+    if (--answers_after == 0) hold(false);
+    return true;
+  }
 
   Status modify(const transport::QpInit& init) override;
   Status connect(const transport::ConnectRequest& request) override;
@@ -104,6 +110,8 @@ class Qp final : public transport::Qp {
   void hold(bool held);
   // Whether complete_requests() executes them.
   bool completes_if_asked = false;
+  // How often await_answer() waits until it executes them. 0: there is nothing to wait for.
+  int answers_after = 0;
   // Delivers a message as if a peer had sent it. Returns false if there was no buffer; then the
   // connection breaks.
   bool deliver(const void* data, std::size_t length, bool solicited = false);

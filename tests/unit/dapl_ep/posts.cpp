@@ -228,6 +228,21 @@ BOOST_AUTO_TEST_CASE(a_post_that_finds_no_slot_asks_the_transport) {
   }
 }
 
+// The peer has reacted to what it was sent before the transport knows that it was placed.
+BOOST_AUTO_TEST_CASE(a_post_that_finds_no_slot_waits_for_an_answer_on_its_way) {
+  for (const bool thread_safe : {true, false}) {
+    Transfers t(thread_safe);
+    for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(t.post_recv(t.passive.ep, t.to, i));
+    fake::Qp& qp = t.qp(t.active.ep);
+    qp.hold(true);
+    for (int i = 0; i < 8; ++i) REQUIRE_OK(t.send({t.from.local(1)}));
+    CHECK_ERROR(t.send({t.from.local(1)}), DAT_INSUFFICIENT_RESOURCES);
+    qp.answers_after = 3;
+    REQUIRE_OK(t.send({t.from.local(1)}));
+    BOOST_CHECK_EQUAL(qp.answers_after, 0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_post_refused_by_the_transport_leaves_no_trace) {
   qp(active.ep).refuse_posts = true;
   CHECK_ERROR(send({from.local(1)}), DAT_INSUFFICIENT_RESOURCES);

@@ -131,6 +131,43 @@ struct DelayedAck : Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(confirmed_by_reads, Fixture)
 
+// No poll comes in between.
+BOOST_AUTO_TEST_CASE(a_full_queue_finds_the_answer_that_has_arrived) {
+  REQUIRE_OK(write(1));
+  BOOST_TEST(arrived() == kWrite + kRead);
+  answer();
+  BOOST_TEST(side.request_cq->size() == 0U);
+  side.qp->complete_requests();
+  expect(1);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_queue_waits_for_the_answer) {
+  REQUIRE_OK(write(1));
+  BOOST_TEST(arrived() == kWrite + kRead);
+  Backoff backoff;
+  for (int i = 0; i < 200; ++i) BOOST_TEST(side.qp->await_answer(backoff));
+  answer();
+  BOOST_TEST(side.qp->await_answer(backoff));
+  expect(1);
+  BOOST_TEST(!side.qp->await_answer(backoff));  // nothing is outstanding
+}
+
+// A peer whose host stands still is not waited for with each post.
+BOOST_AUTO_TEST_CASE(a_full_queue_waits_in_vain_once) {
+  REQUIRE_OK(write(1));
+  REQUIRE_OK(write(2));
+  BOOST_TEST(arrived() == 2 * (kWrite + kRead));
+  Backoff first;
+  while (side.qp->await_answer(first)) {
+  }
+  BOOST_TEST(first.waited_long());
+  Backoff second;
+  BOOST_TEST(!side.qp->await_answer(second));
+  answer();
+  expect(1);
+  BOOST_TEST(side.qp->await_answer(second));
+}
+
 BOOST_AUTO_TEST_CASE(a_write_and_its_question_leave_together) {
   REQUIRE_OK(write(1));
   BOOST_TEST(arrived() == kWrite + kRead);
