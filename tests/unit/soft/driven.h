@@ -17,7 +17,7 @@ class Driven {
   ~Driven() { over_ = true; }
 
  private:
-  static constexpr int kPolls = 10'000;
+  static constexpr int kPolls = 2000;
   Side& side_;
   std::atomic<bool> over_{false};
   std::atomic<int> polls_{0};
