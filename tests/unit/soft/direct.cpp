@@ -7,7 +7,12 @@
 #include "tests/unit/soft/standstill.h"
 #include "tests/unit/soft/support.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 namespace udapl::soft::test {
 namespace {
@@ -46,9 +51,22 @@ struct Fixture : Pair {
   [[nodiscard]] bool same(std::size_t length) const { return same_bytes(near, far, length); }
 };
 
-// Whatever the processor is like, large payload is copied directly, with detours.
+// Whatever the processor is like, large payload is copied directly, with detours. Where the kernel
+// forbids it, as in some containers, the program is skipped.
 struct QuickKernel {
-  QuickKernel() { shm::assume_copy_costs({1.2, 5.3, 2, 30}); }
+  QuickKernel() {
+    constexpr int kSkipped = 77;
+    std::byte to{};
+    std::byte from{};
+    const iovec local{&to, 1};
+    const iovec remote{&from, 1};
+    if (::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) != 1 ||
+        ::process_vm_writev(::getpid(), &local, 1, &remote, 1, 0) != 1) {
+      std::perror("skipped: process_vm_readv or process_vm_writev");
+      std::exit(kSkipped);
+    }
+    shm::assume_copy_costs({1.2, 5.3, 2, 30});
+  }
 };
 BOOST_TEST_GLOBAL_CONFIGURATION(QuickKernel);
 
@@ -107,7 +125,7 @@ BOOST_AUTO_TEST_CASE(writes_that_follow_two_others_are_sent) {
     while_b_stands(pair, [&] {
       for (WorkId id = 0; id != kRequests; ++id) {
         pair.write(id, 4096);
-        if (id < 2) BOOST_TEST(eventually([&] { return have_completed(id + 1); }, {&pair.a}));
+        if (id < 2) BOOST_REQUIRE(eventually([&] { return have_completed(id + 1); }, {&pair.a}));
       }
       for (int polls = 0; polls != 1000; ++polls) pair.a.reactor->progress();
       sent = have_completed(2);
