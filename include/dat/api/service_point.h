@@ -57,6 +57,7 @@ typedef enum dat_psp_param_mask {
  * @retval DAT_INVALID_PARAMETER       unknown flag, null pointer
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there; if
  *                                     none of this IA does, the code is without class bits
+ * @retval DAT_CONN_QUAL_UNAVAILABLE   the system reserves the qualifier for privileged users
  * @retval DAT_INVALID_ADDRESS         this machine no longer has the address of the IA
  * @retval DAT_MODEL_NOT_SUPPORTED     these flags are not supported
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
@@ -160,6 +161,7 @@ typedef enum dat_rsp_param_mask {
  * @retval DAT_INVALID_STATE           the EP is in another state
  * @retval DAT_CONN_QUAL_IN_USE        a service point of this or another process listens there; if
  *                                     none of this IA does, the code is without class bits
+ * @retval DAT_CONN_QUAL_UNAVAILABLE   the system reserves the qualifier for privileged users
  * @retval DAT_INVALID_ADDRESS         this machine no longer has the address of the IA
  * @retval DAT_INSUFFICIENT_RESOURCES  out of memory or transport resources
  *
