@@ -123,6 +123,12 @@ class Reactor final : private WaitWord::Waker {
   // Implements transport::Adapter::block. A wait that ends very soon is a series of polls, at least
   // one. Another one makes at least one turn, unless another thread drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
+  // For a thread that is about to sleep elsewhere: gives up what it has claimed for a sleep in
+  // block() that a signal handler has left.
+  static void give_up_left_sleep() noexcept {
+    if (sleep_was_left()) [[unlikely]]
+      give_up_sleep();
+  }
   // Returns whether the application is polling at present, so that it will drive again very soon. A
   // hint; while it is true, the service thread takes over when the lease ends.
   [[nodiscard]] bool polled() const noexcept {

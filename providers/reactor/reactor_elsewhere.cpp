@@ -111,8 +111,7 @@ void Reactor::enlist() noexcept { All::instance().add(*this); }
 void Reactor::strike_out() noexcept { All::instance().remove(*this); }
 
 void Reactor::note_driven() noexcept {
-  if (sleep_was_left()) [[unlikely]]
-    give_up_sleep();
+  give_up_left_sleep();
   if (driven.last != this) [[unlikely]] {
     driven.several |= driven.last != nullptr;
     driven.last = this;

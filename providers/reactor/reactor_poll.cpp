@@ -111,8 +111,7 @@ bool Reactor::unused(Clock::time_point now) noexcept {
 // Runs nothing that is queued: the service thread does. The role keeps the reactor from being
 // destroyed.
 void Reactor::end_unused_lease() noexcept {
-  if (sleep_was_left()) [[unlikely]]
-    give_up_sleep();
+  give_up_left_sleep();
   if (drives_others()) leave_unused_others(Clock::now());
   if (!lease_.parked() || !role_.free(std::memory_order_relaxed)) return;
   if (unattended_.load(std::memory_order_relaxed)) return;  // there is no lease

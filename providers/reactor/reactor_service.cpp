@@ -40,7 +40,7 @@ Reactor::Reactor(Fd epoll, Fd kick, Fd timer) noexcept
     : events_(std::move(epoll), std::move(kick), role_), lease_(std::move(timer)) {}
 
 Reactor::~Reactor() {
-  if (sleep_was_left()) give_up_sleep();
+  give_up_left_sleep();
   strike_out();
   stopping_.store(true, std::memory_order_seq_cst);
   announce_work();

@@ -10,8 +10,7 @@
 namespace udapl {
 
 WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept {
-  if (sleep_was_left()) [[unlikely]]
-    give_up_sleep();
+  give_up_left_sleep();
   if (driven_here()) return word.wait(seen, deadline);
   const NotCancelled scope;
   bool idle = false;  // its events were for others

@@ -78,6 +78,7 @@ void CqChannel::note_closed_adapter() noexcept { ++closed_adapters; }
 std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
                                            const Deadline& deadline) noexcept {
   if (failed_.load(std::memory_order_relaxed)) return std::nullopt;
+  Reactor::give_up_left_sleep();
   const Clock::time_point now = coarse_now();
   const bool near = deadline && *deadline - now <= kLongestSleep + kCoarse;
   if (!near) renew_limit(now);

@@ -114,6 +114,33 @@ BOOST_AUTO_TEST_CASE(thr_wait_left_by_longjmp) {
   }
 }
 
+// A thread that has left a wait goes on to wait for completions. Meanwhile the connection ends.
+BOOST_AUTO_TEST_CASE(thr_wait_after_one_left_by_longjmp) {
+  Ia ia;
+  Pz pz = make_pz(ia);
+  Link link(ia, pz);
+  Evd quiet = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
+  Failures failures;
+  BOOST_REQUIRE(link.connect(failures));
+  REQUIRE_OK(link.passive.post_recv(link.in, kSize, 1));
+  BOOST_CHECK(leave_wait(quiet));
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    failures.ok(dat_ep_disconnect(link.active.ep, DAT_CLOSE_ABRUPT_FLAG), "disconnect");
+  });
+  DAT_EVENT event;
+  const DAT_RETURN code = Link::wait(link.passive.recv_evd, &event);
+  other.join();
+  REQUIRE_OK(code);
+  BOOST_CHECK_EQUAL(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+  BOOST_REQUIRE(Link::ended(link.active, failures));
+  BOOST_REQUIRE(Link::ended(link.passive, failures));
+  REQUIRE_OK(ia.close(DAT_CLOSE_ABRUPT_FLAG));
+  link.release();
+  quiet.release();
+  pz.release();
+}
+
 // A thread that is told to stop by a signal leaves its wait and ends; another one closes the IA.
 BOOST_AUTO_TEST_CASE(thr_thread_ends_that_has_left_its_wait) {
   for (const unsigned flag : {DAT_EVD_SOFTWARE_FLAG, DAT_EVD_DTO_FLAG}) {
