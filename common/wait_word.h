@@ -82,6 +82,16 @@ class WaitWord {
   // it, then compares value() once more, then sleeps. The waker must stay valid as long as the word
   // may be signalled.
   void set_waker(Waker* waker) noexcept { waker_.store(waker, std::memory_order_seq_cst); }
+  // The same, unless there is another waker; then returns false. end_waker() leaves another one.
+  [[nodiscard]] bool try_waker(Waker& waker) noexcept {
+    Waker* before = nullptr;
+    return waker_.compare_exchange_strong(before, &waker, std::memory_order_seq_cst) ||
+           before == &waker;
+  }
+  void end_waker(Waker& waker) noexcept {
+    Waker* before = &waker;
+    waker_.compare_exchange_strong(before, nullptr, std::memory_order_seq_cst);
+  }
 
  private:
   std::atomic<std::uint32_t> word_{0};

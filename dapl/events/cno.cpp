@@ -177,6 +177,8 @@ void Cno::arm_locked(transport::Cq& cq) const noexcept {
     cq.arm_for_descriptor(*shown_);
   else if (fd_.valid() || has_agent_.load(std::memory_order_seq_cst))
     cq.arm();
+  else if (place_ != nullptr)
+    cq.arm_for_place(*place_);
   else
     cq.arm_for_waiters();
 }
@@ -208,6 +210,7 @@ Evd* Cno::consume() noexcept {
     }
     shown_->take_events();
   }
+  if (transport::WaitPlace* const place = current_place(); place != nullptr) place->take_events();
   const ScopedLock lock(lock_);
   if (shown_ != nullptr) --takers_;
   return triggered_ ? consume_trigger() : nullptr;

@@ -9,6 +9,7 @@
 #include "dapl/objects/object.h"
 #include "dapl/transport/cq.h"
 #include "dapl/transport/event_descriptor.h"
+#include "dapl/transport/wait_place.h"
 
 #include <atomic>
 #include <cstdint>
@@ -63,6 +64,9 @@ class Cno : public ObjectHeader {
 
   // The descriptor for which the CQs of its EVDs are made, or null.
   [[nodiscard]] transport::EventDescriptor* shown() const noexcept { return shown_.get(); }
+  // The place for which the CQ of an EVD that is being created for this CNO is to be made, or null.
+  // Throws std::bad_alloc.
+  [[nodiscard]] transport::WaitPlace* place() UDAPL_EXCLUDES(lock_);
   // Arms the CQ of an attached EVD: only for threads that wait, or for a consumer that sleeps on
   // the descriptor, if nothing else is to be told. set_agent() and waiters arm all CQs again.
   void arm(transport::Cq& cq) const noexcept UDAPL_EXCLUDES(lock_);
@@ -115,6 +119,13 @@ class Cno : public ObjectHeader {
   // If the waiter may return SUCCESS, sets *evd and returns true.
   [[nodiscard]] bool take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept UDAPL_EXCLUDES(lock_);
   void leave() noexcept UDAPL_EXCLUDES(lock_);
+  [[nodiscard]] transport::WaitPlace* current_place() const noexcept UDAPL_EXCLUDES(lock_) {
+    const ScopedLock lock(lock_);
+    return place_.get();
+  }
+  // Sleeps until the word differs from `seen`: as Adapter::block().
+  [[nodiscard]] WaitResult block(std::uint32_t seen, const Deadline& deadline) noexcept
+      UDAPL_EXCLUDES(lock_);
 
   mutable Mutex lock_;
   std::vector<Evd*> evds_ UDAPL_GUARDED_BY(lock_);
@@ -122,6 +133,9 @@ class Cno : public ObjectHeader {
   DAT_OS_WAIT_PROXY_AGENT called_ UDAPL_GUARDED_BY(lock_){};  // the agent of the latest Upcall
   const Fd fd_;
   const std::unique_ptr<transport::EventDescriptor> shown_;  // contains fd_
+  // Where the only waiter sleeps, if the CNO had neither descriptor nor agent nor EVD with a CQ
+  // when such an EVD was created for it. Given up for ever if there are several waiters.
+  std::unique_ptr<transport::WaitPlace> place_ UDAPL_GUARDED_BY(lock_);
   int takers_ UDAPL_GUARDED_BY(lock_) = 0;          // threads that are about to consume the trigger
   bool signalled_ UDAPL_GUARDED_BY(lock_) = false;  // fd_ is readable
   std::atomic<bool> has_agent_;  // agent_'s function is not null; written under lock_

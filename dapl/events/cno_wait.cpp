@@ -7,6 +7,7 @@
 #include "dapl/objects/refuse.h"
 #include "dapl/objects/require.h"
 
+#include <algorithm>
 #include <utility>
 
 // dat_cno_wait.
@@ -27,8 +28,10 @@ bool Cno::take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
 }
 
 unsigned Cno::enter() noexcept {
+  WaitWord::Wakeup wakeup;
   const ScopedLock lock(lock_);
-  ++waiters_;
+  // The first waiter leaves the place.
+  if (++waiters_ > 1 && place_ != nullptr && place_->give_up()) wakeup = word_.change();
   if (shown_ != nullptr) arm_all();  // for this waiter, too
   return releases_;
 }
@@ -37,6 +40,26 @@ void Cno::leave() noexcept {
   const ScopedLock lock(lock_);
   --waiters_;
   if (shown_ != nullptr) arm_all();
+}
+
+// A thread that waits already moves to the place, where it would not be told of CQs that have been
+// armed for waiters before.
+transport::WaitPlace* Cno::place() {
+  WaitWord::Wakeup wakeup;
+  const ScopedLock lock(lock_);
+  const auto has_cq = [](const Evd* evd) { return evd->cq() != nullptr; };
+  if (place_ != nullptr || fd_.valid() || agent_.proxy_agent_func != nullptr || waiters_ > 1 ||
+      std::ranges::any_of(evds_, has_cq))
+    return place_.get();
+  place_ = ia->adapter().create_wait_place();
+  if (place_ != nullptr && waiters_ == 1) wakeup = word_.change();
+  return place_.get();
+}
+
+WaitResult Cno::block(std::uint32_t seen, const Deadline& deadline) noexcept {
+  if (transport::WaitPlace* const place = current_place(); place != nullptr)
+    if (const auto result = place->block(word_, seen, deadline)) return *result;
+  return ia->adapter().block(word_, seen, deadline);
 }
 
 // A waiter from the first call of sleep() until end(), or until its thread is cancelled: also while
@@ -60,7 +83,7 @@ class Cno::Wait {
       const std::uint32_t seen = cno.word_.value();
       if (cno.take(releases_, evd)) return DAT_SUCCESS;
       if (code != DAT_SUCCESS) break;
-      const WaitResult result = cno.ia->adapter().block(cno.word_, seen, deadline);
+      const WaitResult result = cno.block(seen, deadline);
       if (visit_.left()) [[unlikely]] {
         code = dat_error(DAT_ABORT);
         break;

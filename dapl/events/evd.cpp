@@ -63,9 +63,11 @@ Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno*
   if (needs_cq(flags)) {
     transport::Adapter& adapter = ia.adapter();
     transport::EventDescriptor* const shown = cno != nullptr ? cno->shown() : nullptr;
-    auto cq = shown != nullptr ? adapter.create_cq_for(*shown, qlen, evd->sink_)
-              : cno != nullptr ? adapter.create_cq(qlen, evd->sink_)
-                               : adapter.create_cq_to_block(qlen, evd->sink_);
+    transport::WaitPlace* const place = cno != nullptr ? cno->place() : nullptr;
+    auto cq = shown != nullptr   ? adapter.create_cq_for(*shown, qlen, evd->sink_)
+              : place != nullptr ? adapter.create_cq_for(*place, qlen, evd->sink_)
+              : cno != nullptr   ? adapter.create_cq(qlen, evd->sink_)
+                                 : adapter.create_cq_to_block(qlen, evd->sink_);
     if (!cq.ok())
       UDAPL_PASS_ON(cq.status(), "creating a completion queue for %d events failed", qlen);
     evd->owned_cq_ = *std::move(cq);

@@ -11,6 +11,7 @@
 #include "dapl/transport/qp.h"
 #include "dapl/transport/sink.h"
 #include "dapl/transport/srq.h"
+#include "dapl/transport/wait_place.h"
 
 #include <memory>
 #include <string>
@@ -107,6 +108,14 @@ class Adapter {
   virtual Result<std::unique_ptr<Cq>> create_cq_for(EventDescriptor& descriptor, int depth,
                                                     CqSink& sink) {
     (void)descriptor;
+    return create_cq(depth, sink);
+  }
+  // For a CNO whose consumer sleeps in the library. Null if that is to sleep in block(). Throws
+  // std::bad_alloc.
+  virtual std::unique_ptr<WaitPlace> create_wait_place() { return nullptr; }
+  // Like create_cq(); the CQ can be armed for this place.
+  virtual Result<std::unique_ptr<Cq>> create_cq_for(WaitPlace& place, int depth, CqSink& sink) {
+    (void)place;
     return create_cq(depth, sink);
   }
   virtual Result<std::unique_ptr<Srq>> create_srq(Pd& pd, int depth, int max_segments,

@@ -15,6 +15,7 @@
 namespace udapl::transport {
 
 class EventDescriptor;
+class WaitPlace;
 
 // A completion queue: where QPs report finished work. Thread-safe. Owned by an EVD, which outlives
 // every QP that feeds it.
@@ -69,6 +70,12 @@ class Cq {
   virtual void arm_for_descriptor(EventDescriptor& descriptor) noexcept {
     (void)descriptor;
     arm();
+  }
+  // The same, but the notification concerns only the thread that sleeps in WaitPlace::block() or
+  // calls WaitPlace::take_events(), unless the place is given up.
+  virtual void arm_for_place(WaitPlace& place) noexcept {
+    (void)place;
+    arm_for_waiters();
   }
   // Called after arm(), by a consumer that has polled since and wakes in vain before `count` more
   // notification completions have arrived. If none has, the CQ may let all but the last one pass

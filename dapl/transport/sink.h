@@ -10,11 +10,12 @@
 // application threads inside Cq::progress, Cq::block and Adapter::block, and nowhere else: the
 // consequences of a post, poll, connect, disconnect ... are left to those threads, so the core may
 // hold its own locks around every other call. They are never made with a lock of the transport
-// held, and never concurrently for the same object. One exception: EventDescriptor::take_events
-// calls CqSink::on_notify in its caller's thread, maybe beside another such call. Sinks do not
-// block. A sink may call back into the transport, and may destroy the very object that it is called
-// for (a consumer's proxy agent may free an EP): then the destructor does not wait for the call in
-// which it runs; in all other threads it waits for a running call of its object to end.
+// held, and never concurrently for the same object. One exception: take_events() of EventDescriptor
+// and WaitPlace, and WaitPlace::block, call CqSink::on_notify in their caller's thread, maybe
+// beside another such call. Sinks do not block. A sink may call back into the transport, and may
+// destroy the very object that it is called for (a consumer's proxy agent may free an EP): then the
+// destructor does not wait for the call in which it runs; in all other threads it waits for a
+// running call of its object to end.
 namespace udapl::transport {
 
 class IncomingConnection;

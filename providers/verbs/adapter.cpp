@@ -121,6 +121,16 @@ Result<std::unique_ptr<transport::Cq>> Adapter::create_cq_for(
   return Cq::create(*this, static_cast<EventDescriptor&>(descriptor).channel(), depth, sink);
 }
 
+std::unique_ptr<transport::WaitPlace> Adapter::create_wait_place() {
+  std::shared_ptr<CqChannel> channel = CqChannel::create_place(*this);
+  return channel != nullptr ? std::make_unique<WaitPlace>(std::move(channel)) : nullptr;
+}
+
+Result<std::unique_ptr<transport::Cq>> Adapter::create_cq_for(transport::WaitPlace& place,
+                                                              int depth, transport::CqSink& sink) {
+  return Cq::create(*this, static_cast<WaitPlace&>(place).channel(), depth, sink);
+}
+
 Result<std::unique_ptr<transport::Srq>> Adapter::create_srq(transport::Pd& pd, int depth,
                                                             int max_segments,
                                                             transport::SrqSink& sink) {

@@ -50,6 +50,9 @@ class Adapter final : public transport::Adapter {
   std::unique_ptr<transport::EventDescriptor> create_event_descriptor(int signal) override;
   Result<std::unique_ptr<transport::Cq>> create_cq_for(transport::EventDescriptor& descriptor,
                                                        int depth, transport::CqSink& sink) override;
+  std::unique_ptr<transport::WaitPlace> create_wait_place() override;
+  Result<std::unique_ptr<transport::Cq>> create_cq_for(transport::WaitPlace& place, int depth,
+                                                       transport::CqSink& sink) override;
   Result<std::unique_ptr<transport::Srq>> create_srq(transport::Pd& pd, int depth, int max_segments,
                                                      transport::SrqSink& sink) override;
   Result<std::unique_ptr<transport::Qp>> create_qp(const transport::QpInit& init) override;

@@ -67,6 +67,7 @@ class Cq final : public transport::Cq {
   void arm_for_waiters() noexcept override UDAPL_EXCLUDES(lock);
   void arm_for_descriptor(transport::EventDescriptor& descriptor) noexcept override
       UDAPL_EXCLUDES(lock);
+  void arm_for_place(transport::WaitPlace& place) noexcept override UDAPL_EXCLUDES(lock);
   void arm_to_block() noexcept override UDAPL_EXCLUDES(lock);
   std::optional<WaitResult> block(WaitWord& word, std::uint32_t seen,
                                   const Deadline& deadline) noexcept override UDAPL_EXCLUDES(lock);
@@ -171,6 +172,8 @@ class Cq final : public transport::Cq {
   }
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock);
   void request_notification() noexcept;
+  // For a caller that checks for completions afterwards.
+  void arm_checked() noexcept UDAPL_EXCLUDES(lock);
   [[gnu::cold, gnu::noinline]] void begin_filtering() noexcept;
   [[nodiscard]] bool notifies() noexcept UDAPL_EXCLUDES(lock);  // the event that has arrived
   // `word`: if the caller waits for it, else null.

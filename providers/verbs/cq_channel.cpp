@@ -108,8 +108,16 @@ void CqChannel::hide(std::atomic<bool>& shown) noexcept {
 
 // An event that has arrived is reported to the reactor, too.
 void CqChannel::hide_all() noexcept {
+  if (is_own()) given_up_.store(true, std::memory_order_seq_cst);
   if (set_.valid()) ::epoll_ctl(set_.get(), EPOLL_CTL_DEL, channel_->fd, nullptr);
   if (!watch()) UDAPL_TRACE(kError, "completions may be noticed late: a channel cannot be watched");
+}
+
+bool CqChannel::give_up() noexcept {
+  const ScopedLock guard(lock_);
+  if (given_up()) return false;
+  hide_all();
+  return true;
 }
 
 void CqChannel::close_descriptor() noexcept {

@@ -9,6 +9,7 @@
 #include "common/spin_lock.h"
 #include "common/wait_word.h"
 #include "dapl/transport/event_descriptor.h"
+#include "dapl/transport/wait_place.h"
 #include "providers/reactor/reactor.h"
 
 #include <atomic>
@@ -22,11 +23,12 @@ class Adapter;
 class Cq;
 
 // A completion channel, on which armed CQs report events. One of the adapter, which its reactor
-// watches, one of each CNO with a descriptor, and *own* channels of single CQs.
+// watches, one of each CNO with a descriptor, and *own* channels of single CQs, or of the CQs of
+// other CNOs (*places*).
 //
-// A thread that waits for the EVD of a CQ with an own channel sleeps on that, and does not drive
-// the reactor, which does not watch the channel. As soon as anyone else needs the CQ's events, it
-// does for ever (docs/adr/0108).
+// A thread that waits for the EVD of a CQ with an own channel, or for the CNO, sleeps on that, and
+// does not drive the reactor, which does not watch the channel. As soon as anyone else needs the
+// events, it does for ever: the channel is given up (docs/adr/0108, docs/adr/0109).
 //
 // The channel of a CNO *is shown* while all its CQs are armed for that descriptor only: the reactor
 // does not watch the channel then. Instead it is part of the descriptor, an epoll set, and the
@@ -44,6 +46,8 @@ class CqChannel final : private Handler, private WaitWord::Waker {
 
   // For one CQ. Null if there are too few descriptors.
   static std::shared_ptr<CqChannel> create_own(Adapter& adapter);
+  // For the CQs of a CNO. Null if there are too few descriptors.
+  static std::shared_ptr<CqChannel> create_place(Adapter& adapter);
   // Called by the thread that destroys an adapter.
   static void note_closed_adapter() noexcept;
 
@@ -55,6 +59,7 @@ class CqChannel final : private Handler, private WaitWord::Waker {
   [[nodiscard]] ibv_comp_channel* get() const noexcept { return channel_.get(); }
   [[nodiscard]] int descriptor() const noexcept { return set_.get(); }
   [[nodiscard]] bool is_own() const noexcept { return timer_.valid(); }
+  [[nodiscard]] bool is_place() const noexcept { return is_place_; }
   [[nodiscard]] bool begins_shown() const noexcept { return set_.valid() || is_own(); }
 
   // A CQ is about to be armed, or is no longer armed.
@@ -77,12 +82,16 @@ class CqChannel final : private Handler, private WaitWord::Waker {
   // no descriptor, or cannot be part of it. An own channel is hidden once.
   bool show(std::atomic<bool>& shown) noexcept UDAPL_EXCLUDES(lock_);
   void hide(std::atomic<bool>& shown) noexcept UDAPL_EXCLUDES(lock_);
+  // An own channel that is hidden.
+  [[nodiscard]] bool given_up() const noexcept { return given_up_.load(std::memory_order_seq_cst); }
+  bool give_up() noexcept UDAPL_EXCLUDES(lock_);  // false: was given up before
   // The descriptor is being closed while there are CQs.
   void close_descriptor() noexcept UDAPL_EXCLUDES(lock_);
   // Makes the notifications of the events that are waiting. No lock may be held.
   void take_events() noexcept;
   // For an own channel: sleeps as Adapter::block() does. Returns nothing if that is not possible.
-  // The calling thread must not be cancelled in it.
+  // In a place, makes the notifications, and no lock may be held. The calling thread must not be
+  // cancelled in it.
   std::optional<WaitResult> sleep(WaitWord& word, std::uint32_t seen,
                                   const Deadline& deadline) noexcept;
 
@@ -123,7 +132,9 @@ class CqChannel final : private Handler, private WaitWord::Waker {
   std::atomic<const Cq*> left_{nullptr};  // the CQ whose event was left; changed under the lock
   std::atomic<int> prompt_cqs_{0};        // those whose event concerns more than waiters
   Fd timer_;                              // of an own channel: ends the sleep
-  Clock::time_point limit_;          // when it fires, unless wake() is called; used by that thread
+  Clock::time_point limit_;  // when it fires, unless wake() is called; used by that thread
+  bool is_place_ = false;
+  std::atomic<bool> given_up_{false};
   std::atomic<bool> failed_{false};  // it cannot be read
   Mutex lock_;
   Fd set_;                                     // the descriptor, or none
@@ -145,6 +156,23 @@ class EventDescriptor final : public transport::EventDescriptor {
 
   [[nodiscard]] int get() const noexcept override { return channel_->descriptor(); }
   void take_events() noexcept override { channel_->take_events(); }
+  [[nodiscard]] const std::shared_ptr<CqChannel>& channel() const noexcept { return channel_; }
+
+ private:
+  const std::shared_ptr<CqChannel> channel_;
+};
+
+// Where the thread that waits for a CNO sleeps.
+class WaitPlace final : public transport::WaitPlace {
+ public:
+  explicit WaitPlace(std::shared_ptr<CqChannel> channel) noexcept : channel_(std::move(channel)) {}
+
+  std::optional<WaitResult> block(WaitWord& word, std::uint32_t seen,
+                                  const Deadline& deadline) noexcept override;
+  void take_events() noexcept override {
+    if (!channel_->given_up()) channel_->take_events();
+  }
+  bool give_up() noexcept override { return channel_->give_up(); }
   [[nodiscard]] const std::shared_ptr<CqChannel>& channel() const noexcept { return channel_; }
 
  private:

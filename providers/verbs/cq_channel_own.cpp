@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// CqChannel: the channel of a single CQ, on which the thread that waits for it sleeps.
+// CqChannel: the channel of a single CQ, or of those of a CNO, on which the thread that waits for
+// it sleeps.
 #include "providers/verbs/cq_channel.h"
 
 #include <chrono>
@@ -40,10 +41,10 @@ constinit thread_local std::uint32_t closed_adapters = 0;
 
 constexpr Clock::duration kLongestSleep = Reactor::kLongestSleep;
 
-// As poll(). Without a call if the deadline has passed.
-int sleep_until(pollfd (&fds)[2], Clock::time_point deadline) {
+// As poll(). Unless it `must_look`, without a call if the deadline has passed.
+int sleep_until(pollfd (&fds)[2], Clock::time_point deadline, bool must_look) {
   const timespec left = time_until(deadline);
-  if (left.tv_sec == 0 && left.tv_nsec == 0) return 0;
+  if (left.tv_sec == 0 && left.tv_nsec == 0 && !must_look) return 0;
   return sleep_in([&] { return ::ppoll(fds, 2, &left, nullptr); });
 }
 int sleep_without_deadline(pollfd (&fds)[2]) {
@@ -67,6 +68,12 @@ std::shared_ptr<CqChannel> CqChannel::create_own(Adapter& adapter) {
   return *std::move(made);
 }
 
+std::shared_ptr<CqChannel> CqChannel::create_place(Adapter& adapter) {
+  std::shared_ptr<CqChannel> channel = create_own(adapter);
+  if (channel != nullptr) channel->is_place_ = true;
+  return channel;
+}
+
 void CqChannel::give_back_descriptors() noexcept {
   taken.fetch_sub(kDescriptors, std::memory_order_relaxed);
 }
@@ -75,6 +82,7 @@ void CqChannel::note_closed_adapter() noexcept { ++closed_adapters; }
 
 // A thread that sees the waker after it has changed the word ends the sleep; otherwise this one
 // sees the change. The sleep may be left by longjmp: then only the waker stays, which does no harm.
+// For another waiter of the same CNO, which sleeps elsewhere, another waker may take its place.
 std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
                                            const Deadline& deadline) noexcept {
   if (failed_.load(std::memory_order_relaxed)) return std::nullopt;
@@ -84,12 +92,14 @@ std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
   if (!near) renew_limit(now);
   pollfd fds[] = {{channel_->fd, POLLIN, 0}, {timer_.get(), POLLIN, 0}};
   const std::uint32_t closed = closed_adapters;
-  word.set_waker(this);
+  if (!word.try_waker(*this)) return std::nullopt;
   const bool changed = word.value() != seen;
-  const int ready = changed ? 0 : near ? sleep_until(fds, *deadline) : sleep_without_deadline(fds);
+  const int ready = changed ? 0
+                    : near  ? sleep_until(fds, *deadline, is_place_)
+                            : sleep_without_deadline(fds);
   if (closed_adapters != closed) [[unlikely]]
     return WaitResult::kInterrupted;  // *this may be gone
-  word.set_waker(nullptr);
+  word.end_waker(*this);
   if (changed) return WaitResult::kChanged;
   if (ready < 0 && poll_allowed(2)) return WaitResult::kInterrupted;  // whatever errno is
   if (ready < 0 || ((fds[0].revents | fds[1].revents) & ~POLLIN) != 0) return std::nullopt;
@@ -97,8 +107,20 @@ std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
   if (fds[1].revents != 0) end_limit();
   if (fds[0].revents == 0)
     return word.value() == seen ? WaitResult::kSleptLong : WaitResult::kChanged;
-  if (!leave_input(word)) read_events_of_waiter(word);
+  if (is_place_)
+    read_events(Where::kCaller);
+  else if (!leave_input(word))
+    read_events_of_waiter(word);
   return WaitResult::kChanged;
+}
+
+// If the sleep was interrupted, *this may be gone.
+std::optional<WaitResult> WaitPlace::block(WaitWord& word, std::uint32_t seen,
+                                           const Deadline& deadline) noexcept {
+  if (channel_->given_up()) return std::nullopt;
+  const auto result = channel_->sleep(word, seen, deadline);
+  if (!result) channel_->give_up();
+  return result;
 }
 
 void CqChannel::read_events_of_waiter(WaitWord& word) noexcept {

@@ -131,12 +131,26 @@ bool Cq::found_notification() noexcept {
 
 // The thread that arms checks for completions afterwards, including those handed out to other
 // threads.
-void Cq::arm_to_block() noexcept {
+void Cq::arm_checked() noexcept {
   if (filters_.load(std::memory_order_relaxed)) {
     const ScopedLock guard(lock);
     handed_notification_ = false;
   }
   request_notification();
+}
+
+// The thread does not sleep in the place.
+void Cq::arm_to_block() noexcept {
+  if (channel_->is_place()) channel_->hide(shown_);
+  arm_checked();
+}
+
+// The thread does not look at other channels, and does not drive the reactor either.
+void Cq::arm_for_place(transport::WaitPlace& place) noexcept {
+  if (static_cast<WaitPlace&>(place).channel() == channel_)
+    arm_checked();
+  else
+    arm();
 }
 
 // Threads in Adapter::block(), which sleep on the reactor.

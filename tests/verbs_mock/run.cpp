@@ -120,9 +120,9 @@ bool Run::expect_done(DAT_EVD_HANDLE evd, DAT_EVD_HANDLE also) {
 
 namespace {
 
-bool make_evd(Run& run, DAT_COUNT length, int flags, DAT_EVD_HANDLE* evd) {
-  if (!FAULTS_OK(run, dat_evd_create(run.ia, length, DAT_HANDLE_NULL,
-                                     static_cast<DAT_EVD_FLAGS>(flags), evd)))
+bool make_evd(Run& run, DAT_COUNT length, int flags, DAT_EVD_HANDLE* evd,
+              DAT_CNO_HANDLE cno = DAT_HANDLE_NULL) {
+  if (!FAULTS_OK(run, dat_evd_create(run.ia, length, cno, static_cast<DAT_EVD_FLAGS>(flags), evd)))
     return false;
   run.on_finish("dat_evd_free", [evd = *evd] { return dat_evd_free(evd); });
   return true;
@@ -144,8 +144,9 @@ DAT_EP_ATTR ep_attributes(const Run& run) {
   return attr;
 }
 
-bool make(Run& run, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq, End& end) {
-  if (!make_evd(run, 16, DAT_EVD_DTO_FLAG, &end.recv_evd) ||
+bool make(Run& run, DAT_PZ_HANDLE pz, DAT_SRQ_HANDLE srq, End& end,
+          DAT_CNO_HANDLE cno = DAT_HANDLE_NULL) {
+  if (!make_evd(run, 16, DAT_EVD_DTO_FLAG, &end.recv_evd, cno) ||
       !make_evd(run, 16, DAT_EVD_DTO_FLAG | DAT_EVD_RMR_BIND_FLAG, &end.request_evd) ||
       !make_evd(run, 8, DAT_EVD_CONNECTION_FLAG, &end.connect_evd))
     return false;
@@ -188,7 +189,11 @@ bool Pair::create(bool shared) {
     if (!FAULTS_OK(run, dat_srq_create(run.ia, pz, &attr, &srq))) return false;
     run.on_finish("dat_srq_free", [this] { return dat_srq_free(srq); });
   }
-  if (!make(run, pz, DAT_HANDLE_NULL, active) || !make(run, pz, srq, passive) ||
+  if (with_cno) {
+    if (!FAULTS_OK(run, dat_cno_create(run.ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno))) return false;
+    run.on_finish("dat_cno_free", [this] { return dat_cno_free(cno); });
+  }
+  if (!make(run, pz, DAT_HANDLE_NULL, active) || !make(run, pz, srq, passive, cno) ||
       !make_evd(run, 8, DAT_EVD_CR_FLAG, &cr_evd))
     return false;
   if (!FAULTS_OK(run, dat_psp_create(run.ia, conn_qual(), cr_evd, DAT_PSP_CONSUMER_FLAG, &psp)))

@@ -106,6 +106,8 @@ struct Pair {
   DAT_EVD_HANDLE cr_evd = DAT_HANDLE_NULL;
   DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
   DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
+  bool with_cno = false;  // set before create(): passive.recv_evd is created with a CNO
+  DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
   DAT_CR_HANDLE cr = DAT_HANDLE_NULL;
   End active;
   End passive;
