@@ -97,6 +97,29 @@ class CnoWaiter {
   std::thread thread_;
 };
 
+// Sleeps in dat_evd_wait until the next event.
+class EvdWaiter {
+ public:
+  explicit EvdWaiter(DAT_EVD_HANDLE evd)
+      : thread_([this, evd] {
+          id_ = ::gettid();
+          DAT_EVENT event{};
+          DAT_COUNT more = 0;
+          code_ = dat_evd_wait(evd, 10'000'000, 1, &event, &more);
+        }) {
+    await_sleep(id_);
+  }
+  void join() {
+    thread_.join();
+    BOOST_CHECK_EQUAL(code_, DAT_SUCCESS);
+  }
+
+ private:
+  DAT_RETURN code_ = DAT_SUCCESS;
+  std::atomic<pid_t> id_{0};
+  std::thread thread_;
+};
+
 // What triggers the CNO is known to every call that asks, whether a thread sleeps or not.
 BOOST_AUTO_TEST_CASE(cno_without_a_sleeper) {
   WithCno test;
@@ -136,18 +159,9 @@ BOOST_AUTO_TEST_CASE(two_waiters_of_a_cno) {
 BOOST_AUTO_TEST_CASE(waiters_of_a_cno_and_of_its_evd) {
   WithCno test;
   CnoWaiter of_cno(test.pair.cno);
-  DAT_RETURN code = DAT_SUCCESS;
-  std::atomic<pid_t> id{0};
-  std::thread of_evd([&] {
-    id = ::gettid();
-    DAT_EVENT event{};
-    DAT_COUNT more = 0;
-    code = dat_evd_wait(test.pair.passive.recv_evd, 10'000'000, 1, &event, &more);
-  });
-  await_sleep(id);
+  EvdWaiter of_evd(test.pair.passive.recv_evd);
   test.send();
   of_evd.join();
-  BOOST_CHECK_EQUAL(code, DAT_SUCCESS);
   BOOST_CHECK(!of_cno.returned());
   test.send();
   BOOST_CHECK_EQUAL(of_cno.join(), test.pair.passive.recv_evd);
@@ -187,18 +201,9 @@ BOOST_AUTO_TEST_CASE(evd_leaves_its_cno) {
   test.send();
   BOOST_CHECK(FAULTS_OK(test.run, dat_evd_modify_cno(test.pair.passive.recv_evd, DAT_HANDLE_NULL)));
   test.dequeue();
-  DAT_RETURN code = DAT_SUCCESS;
-  std::atomic<pid_t> id{0};
-  std::thread of_evd([&] {
-    id = ::gettid();
-    DAT_EVENT event{};
-    DAT_COUNT more = 0;
-    code = dat_evd_wait(test.pair.passive.recv_evd, 10'000'000, 1, &event, &more);
-  });
-  await_sleep(id);
+  EvdWaiter of_evd(test.pair.passive.recv_evd);
   test.send();
   of_evd.join();
-  BOOST_CHECK_EQUAL(code, DAT_SUCCESS);
   BOOST_CHECK(FAULTS_OK(test.run, dat_evd_modify_cno(test.pair.passive.recv_evd, test.pair.cno)));
   CnoWaiter waiter(test.pair.cno);
   test.send();
