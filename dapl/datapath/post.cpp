@@ -32,7 +32,8 @@ Cookie* claim_reaped(Queue& queue) noexcept UDAPL_REQUIRES(queue.lock) {
 }  // namespace
 
 // As with hardware, completions appear without a poll, and a request whose effect the peer has
-// shown is done. In every state that takes requests there is a QP.
+// shown is done. In every state that takes requests there is a QP. The lock is held while an answer
+// is awaited, although a SpinLock is not meant for that (docs/adr/0110).
 Cookie* reclaim(RequestQueue& queue) noexcept {
   Cookie* cookie = claim_reaped(queue);
   if (cookie != nullptr) return cookie;

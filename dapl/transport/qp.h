@@ -90,8 +90,9 @@ class Qp {
                                        std::uint64_t swap, WorkFlags) noexcept = 0;
 
   // Called by a post that finds as many requests outstanding as may be. Does what a poll would do
-  // for those of this QP: sends what waits to be sent with others, and reports on the CQ what is
-  // known to be done. Does not block. The core's lock of the queue may be held.
+  // for those of this QP: sends what waits to be sent with others, reads the answers that have
+  // arrived, and reports on the CQ what is known to be done. Does not block. The core's lock of the
+  // queue may be held.
   virtual void complete_requests() noexcept {}
   // Called by such a post, again and again, while nothing is done. If the answer of the peer's host
   // on which a request depends is on its way, waits for a moment, and does the same. Returns false
