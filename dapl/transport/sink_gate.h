@@ -16,7 +16,8 @@ namespace udapl::transport {
 // arguments of a call are stored in the object.
 //
 // Deferred(scheduler, call): post() makes the driving thread call `call` once; close() cancels
-// that, and waits for a call that runs in another thread.
+// that, and waits for a call that runs in another thread. post_for_poll(): a call for which no
+// thread is woken that polls the transport anyway.
 //
 // Thread-safe. A member of the object whose calls it makes; declare it last, or close() it first.
 template <class Deferred>
@@ -46,6 +47,16 @@ class SinkGate {
   void post(unsigned call) noexcept {
     const std::uint32_t before = waiting_.fetch_or(1U << call, std::memory_order_acq_rel);
     if (before == 0) deferred_.post();
+  }
+
+  // Like post(), for a call that may wait until the consumer polls or waits. hurry() makes one that
+  // is pending follow as after post().
+  void post_for_poll(unsigned call) noexcept {
+    const std::uint32_t before = waiting_.fetch_or(1U << call, std::memory_order_acq_rel);
+    if (before == 0) deferred_.post_for_poll();
+  }
+  void hurry() noexcept {
+    if ((waiting_.load(std::memory_order_acquire) & ~kClosed) != 0) deferred_.hurry();
   }
 
   // Cancels the pending calls of the set (1 << number); one that has begun in another thread may

@@ -57,6 +57,8 @@ void Deferred::post_for_poll() noexcept {
   if (enqueue() && !reactor.polled()) reactor.announce_work();
 }
 
+void Deferred::hurry() noexcept { reactor_.announce_work(); }
+
 void Deferred::cancel() noexcept {
   const ScopedLock guard(reactor_.lock_);
   reactor_.calls_.cancel(*this);

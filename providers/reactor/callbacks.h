@@ -172,6 +172,7 @@ class Deferred {
   // Like post(), but wakes no thread while the application polls: the call follows when the
   // application polls again, or when its lease ends.
   void post_for_poll() noexcept;
+  void hurry() noexcept;   // a call that was posted so follows as if post() had posted it
   void cancel() noexcept;  // like Timer::stop
   void close() noexcept;   // cancels, and waits for a call that runs in another thread
 

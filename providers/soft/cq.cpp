@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace udapl::soft {
 namespace {
@@ -35,12 +36,19 @@ int Cq::poll(transport::Completion* out, int max) noexcept {
   return static_cast<int>(count);
 }
 
-void Cq::arm() noexcept {
+void Cq::arm() noexcept { arm(For::kAnyone); }
+
+void Cq::arm_for_waiters() noexcept { arm(For::kWaiters); }
+
+void Cq::arm(For whom) noexcept {
+  For before{};
   {
     const ScopedLock push_guard(push_lock_);
     demand_.wanted.store(true, std::memory_order_seq_cst);
     missing_ = 1;
+    before = std::exchange(armed_for_, whom);
   }
+  if (whom != before && whom == For::kAnyone) gate_.hurry();
   if (demand_.sleepers.load(std::memory_order_seq_cst) != 0) [[unlikely]]
     wake_sleepers();
 }
@@ -49,6 +57,13 @@ void Cq::arm() noexcept {
 void Cq::await_several(std::size_t count) noexcept {
   const ScopedLock push_guard(push_lock_);
   missing_ = count;
+}
+
+void Cq::post_notification(For whom) noexcept {
+  if (whom == For::kAnyone)
+    gate_.post(kNotify);
+  else
+    gate_.post_for_poll(kNotify);
 }
 
 void Cq::wake_sleepers() noexcept {

@@ -63,6 +63,9 @@ class Cq final : public transport::Cq {
     return true;
   }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_, qps_lock_);
+  // Does not wake the service thread while the application polls: whoever waits for the completion
+  // drives the reactor.
+  void arm_for_waiters() noexcept override UDAPL_EXCLUDES(push_lock_, qps_lock_);
   void await_several(std::size_t count) noexcept override UDAPL_EXCLUDES(push_lock_);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   Status resize(int depth) override UDAPL_EXCLUDES(lock, push_lock_, qps_lock_);
@@ -112,6 +115,9 @@ class Cq final : public transport::Cq {
     // acquire: pairs with push().
     return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_relaxed);
   }
+  enum class For : std::uint8_t { kAnyone, kWaiters };
+  void arm(For whom) noexcept UDAPL_EXCLUDES(push_lock_, qps_lock_);
+  void post_notification(For whom) noexcept;
   void overflow() noexcept UDAPL_REQUIRES(push_lock_);
   void break_qps() noexcept UDAPL_EXCLUDES(qps_lock_);
   void wake_sleepers() noexcept UDAPL_EXCLUDES(qps_lock_);
@@ -135,6 +141,7 @@ class Cq final : public transport::Cq {
   std::uint64_t capacity_ UDAPL_GUARDED_BY(push_lock_);  // depth_ and room for unseen_, at least
   CompletionDemand demand_;  // `wanted`: armed; changed under push_lock_
   std::size_t missing_ UDAPL_GUARDED_BY(push_lock_) = 0;  // if armed: the last of so many notifies
+  For armed_for_ UDAPL_GUARDED_BY(push_lock_) = For::kAnyone;  // the latest arming
   bool overflowed_ UDAPL_GUARDED_BY(push_lock_) = false;
 
   Mutex qps_lock_;  // outside all Qp locks
@@ -146,6 +153,7 @@ class Cq final : public transport::Cq {
 inline bool Cq::push(const transport::Completion& completion, const Qp& owner,
                      bool notify) noexcept {
   bool fire = false;
+  For whom{};
   {
     const ScopedLock push_guard(push_lock_);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -157,9 +165,10 @@ inline bool Cq::push(const transport::Completion& completion, const Qp& owner,
     tail_.store(tail + 1, std::memory_order_release);
     fire = notify && demand_.wanted.load(std::memory_order_relaxed) && --missing_ == 0;
     if (fire) demand_.wanted.store(false, std::memory_order_relaxed);
+    whom = armed_for_;
   }
   if (fire) [[unlikely]]
-    gate_.post(kNotify);
+    post_notification(whom);
   return true;
 }
 

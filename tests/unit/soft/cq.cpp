@@ -25,6 +25,16 @@ struct Fixture {
     for (int i = 0; i < n; ++i) ids.push_back(got[i].id);
     return ids;
   }
+  // Polls until the service thread stays away, then arms the CQ for threads that wait and pushes a
+  // completion. Returns whether the service thread still stays away: it has not been woken.
+  bool push_for_waiters(WorkId id) {
+    do {
+      side.reactor->progress();
+    } while (!side.reactor->polled());
+    cq->arm_for_waiters();
+    BOOST_TEST(push(id));
+    return side.reactor->polled();
+  }
   // Makes all pending sink calls.
   void drain() {
     for (int i = 0; i < 20; ++i) {
@@ -184,6 +194,34 @@ BOOST_AUTO_TEST_CASE(never_calls_the_sink_from_push) {
   BOOST_TEST(own.push(Completion{}, *side.qp, true));
   BOOST_TEST(eventually([&] { return thread_sink.called.load(); }));
   BOOST_TEST((thread_sink.thread != here));
+}
+
+// The lease of the polls may end at any moment, hence several rounds.
+BOOST_AUTO_TEST_CASE(notification_for_waiters_wakes_no_thread_while_the_application_polls) {
+  bool stayed_away = false;
+  for (int round = 1; round <= 1000 && !stayed_away; ++round) {
+    stayed_away = push_for_waiters(1);
+    BOOST_REQUIRE(eventually([&] { return sink.notified == round; }, {&side}));
+    BOOST_TEST((poll() == Ids{1}));
+  }
+  BOOST_TEST(stayed_away);
+}
+
+BOOST_AUTO_TEST_CASE(notification_for_waiters_comes_without_polls_as_well) {
+  push_for_waiters(1);
+  BOOST_TEST(eventually([&] { return sink.notified == 1; }));
+}
+
+BOOST_AUTO_TEST_CASE(arming_for_anyone_hurries_the_notification_for_waiters) {
+  bool hurried = false;
+  for (int round = 1; round <= 10 && !hurried; ++round) {
+    const bool stayed_away = push_for_waiters(1);
+    cq->arm();
+    hurried = stayed_away && !side.reactor->polled();
+    BOOST_REQUIRE(eventually([&] { return sink.notified == round; }, {&side}));
+    BOOST_TEST((poll() == Ids{1}));
+  }
+  BOOST_TEST(hurried);
 }
 
 BOOST_AUTO_TEST_CASE(overflow_is_reported_once_and_loses_nothing) {
