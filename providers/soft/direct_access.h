@@ -18,6 +18,9 @@ class Grants;
 // series of Sends that the peer answers by nothing, those that follow would have to wait for this
 // side's part; that pays only for larger ones.
 inline constexpr std::uint32_t kMinSharedSend = 64 * 1024;
+// The last segment of a message, or of a receive, is shared; what precedes it, such as a header,
+// must be shorter than this. So little is never lent, but goes through the ring.
+inline constexpr std::uint32_t kMaxBeforeShared = 2048;
 inline constexpr std::uint32_t kMinSharedInSeries = 256 * 1024;
 
 // An RDMA Write or Read that may be possible without the peer.

@@ -172,8 +172,8 @@ bool IwarpLink::send_copy(const Short& message) noexcept {
 
 // If both sides copy the payload of a Send, it is handed over in large parts.
 void IwarpLink::share_send(Payload payload) noexcept {
-  if (!all_handed() || payload.size() != 1) return;
-  const RingStream::SharedFrames frames = rings_->share_send(sender_.next_send(), payload.front());
+  if (!all_handed()) return;
+  const RingStream::SharedFrames frames = rings_->share_send(sender_.next_send(), payload);
   if (frames.first == 0) return;
   const auto emss = [](std::size_t bytes) {
     return static_cast<std::uint32_t>(iwarp::fpdu_size(iwarp::kUntaggedHeaderSize + bytes));

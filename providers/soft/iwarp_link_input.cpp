@@ -241,8 +241,9 @@ void IwarpLink::drop_held() noexcept {
 void IwarpLink::offer_receive(MrTable& memory, const Offer& offer, std::uint64_t qp) noexcept {
   if (direct_access_ == nullptr || !direct_access_->peer_reaches() || receiver_.waits()) return;
   shm::Grants* const grants = direct_access_->grants(memory);
-  if (grants != nullptr)
-    memory.offer(offer.receive, receiver_.next_send() + offer.ahead, offer.at_once, qp, *grants);
+  if (grants == nullptr) return;
+  memory.offer({offer.memory, offer.before, receiver_.next_send() + offer.ahead, offer.at_once, qp},
+               *grants);
 }
 
 void IwarpLink::end_offers(MrTable& memory) noexcept {

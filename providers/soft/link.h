@@ -213,12 +213,13 @@ class Link {
   virtual bool release(iwarp::Inbound& inbound) noexcept = 0;
   virtual void refuse_held() noexcept = 0;  // the first of them fails for lack of a receive
   virtual void drop_held() noexcept = 0;
-  // The peer may be allowed to place the payload of a message in the receive, of one segment, that
-  // the message takes. REQUIRES: the message has not begun.
+  // The peer may be allowed to place the payload of a message in the receive that it takes.
+  // REQUIRES: the message has not begun.
   struct Offer {
-    const Segment& receive;
-    std::uint32_t ahead;  // the messages before it, from the first that is not complete
-    bool at_once;         // it may be placed before those
+    const Segment& memory;  // the last segment of the receive
+    std::uint32_t before;   // the length of the other segments
+    std::uint32_t ahead;    // the messages before it, from the first that is not complete
+    bool at_once;           // it may be placed before those
   };
   virtual void offer_receive(MrTable&, const Offer&, std::uint64_t /*qp*/) noexcept {}
   // The messages for which receives were offered have arrived, and no other is offered.

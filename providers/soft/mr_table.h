@@ -231,11 +231,18 @@ class MrTable {
   // Adds to `grants`, if there is room, the entry of `request`, which access() has just allowed.
   // Revocation of the entry withdraws the grant and waits until the peer no longer uses the memory.
   void grant(const Access& request, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
-  // Adds to `grants`, in place of an earlier one, a receive of `qp`, for the message `number` of the
-  // peer. `at_once`: also while messages before it are not placed. Does nothing if the memory is no
-  // longer registered.
-  void offer(const Segment& receive, std::uint32_t number, bool at_once, ScopeId qp,
-             shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
+  // The memory of a receive of `qp` where message `number` of the peer will be from byte `before`
+  // on.
+  struct Offered {
+    const Segment& memory;
+    std::uint32_t before;
+    std::uint32_t number;
+    bool at_once;  // also while messages before it are not placed
+    ScopeId qp;
+  };
+  // Adds the memory to `grants`, in place of an earlier offer. Does nothing if it is no longer
+  // registered.
+  void offer(const Offered& offered, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
   // Withdraws these grants when their messages have arrived.
   void end_offers(shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
   // Withdraws them before that. If the peer is using the memory, waits for it, but not for long.

@@ -127,18 +127,18 @@ void MrTable::grant(const Access& request, shm::Grants& grants) noexcept {
   entry.grants.store(place, std::memory_order_release);
 }
 
-void MrTable::offer(const Segment& receive, std::uint32_t number, bool at_once, ScopeId qp,
-                    shm::Grants& grants) noexcept {
+void MrTable::offer(const Offered& offered, shm::Grants& grants) noexcept {
   const ScopedLock lock(lock_);
-  shm::Grants::Grant& grant = grants.offer_for(number);
+  const Segment& memory = offered.memory;
+  shm::Grants::Grant& grant = grants.offer_for(offered.number);
   if (!forget_offer(grant)) return;
-  Entry& entry = at(receive.ref.index);
-  if (number == 0 || entry.current.load(std::memory_order_relaxed) != receive.ref.generation)
+  Entry& entry = at(memory.ref.index);
+  if (offered.number == 0 || entry.current.load(std::memory_order_relaxed) != memory.ref.generation)
     return;
-  grants.qp = qp;
-  grants.give(grant, number, receive.ref.index,
-              {0, receive.length, reinterpret_cast<std::uintptr_t>(receive.address),
-               at_once ? kRemoteWrite : shm::kPlaceInTurn});
+  grants.qp = offered.qp;
+  grants.give(grant, offered.number, memory.ref.index,
+              {offered.before, memory.length, reinterpret_cast<std::uintptr_t>(memory.address),
+               offered.at_once ? kRemoteWrite : shm::kPlaceInTurn});
   grant.next = entry.grants.load(std::memory_order_relaxed);
   entry.grants.store(&grant, std::memory_order_release);
 }

@@ -97,11 +97,10 @@ void ReceiveQueue::offer_receives() noexcept {
     offer(static_cast<std::uint32_t>(offered_ - messages_));
 }
 
-// Whether no receive before this one has any of the same memory. Otherwise what was sent earlier
-// could overwrite its message.
-bool ReceiveQueue::is_apart(std::uint32_t ahead) noexcept {
+// Whether no receive before the one that is `ahead` has any of the same memory as its segment.
+// Otherwise what was sent earlier could overwrite its message.
+bool ReceiveQueue::is_apart(const Segment& ours, std::uint32_t ahead) noexcept {
   const std::uint64_t head = receives_.head();
-  const Segment& ours = *receives_.segments(head + ahead);
   for (std::uint64_t position = head; position != head + ahead; ++position) {
     const Segment* const segments = receives_.segments(position);
     for (std::uint32_t i = 0; i < receives_.at(position).segment_count; ++i) {
@@ -116,11 +115,16 @@ bool ReceiveQueue::is_apart(std::uint32_t ahead) noexcept {
 void ReceiveQueue::offer(std::uint32_t ahead) noexcept {
   const std::uint64_t position = receives_.head() + ahead;
   const Receive& receive = receives_.at(position);
-  const Segment& segment = *receives_.segments(position);
-  if (receive.segment_count != 1 || segment.length < kMinSharedSend || receive.pd != shared_.pd)
-    return;
+  if (receive.segment_count == 0 || receive.pd != shared_.pd) return;
+  const Segment* const segments = receives_.segments(position);
+  const Segment& last = segments[receive.segment_count - 1];
+  std::uint64_t before = 0;
+  for (const Segment* other = segments; other != &last; ++other) before += other->length;
+  if (last.length < kMinSharedSend - kMaxBeforeShared || before >= kMaxBeforeShared) return;
   built_at_offer_ = shared_.link->built();
-  shared_.link->offer_receive(shared_.memory, {segment, ahead, is_apart(ahead)}, shared_.id);
+  shared_.link->offer_receive(
+      shared_.memory, {last, static_cast<std::uint32_t>(before), ahead, is_apart(last, ahead)},
+      shared_.id);
 }
 
 // Fast path of resolve_receive() for one segment inside the registration whose pin is kept.

@@ -109,7 +109,8 @@ class ReceiveQueue {
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool take() noexcept UDAPL_REQUIRES(qp_locked);
   void offer_receives() noexcept UDAPL_REQUIRES(qp_locked);
-  [[nodiscard]] bool is_apart(std::uint32_t ahead) noexcept UDAPL_REQUIRES(qp_locked);
+  [[nodiscard]] bool is_apart(const Segment& ours, std::uint32_t ahead) noexcept
+      UDAPL_REQUIRES(qp_locked);
   void offer(std::uint32_t ahead) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict without_receive() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,

@@ -74,14 +74,16 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
 
   // ---- a Send of which both sides copy a part (docs/adr/0080) -----------------------------------
   // Called before a Send of at least kMinSharedSend bytes is begun, with all before it handed over.
-  // Returns the payload of its frames; zeros if it is not shared. Whenever some were built,
+  // Its last segment is shared; those before it, such as a header, must be short. Returns the
+  // payload of its frames; zeros if it is not shared. Whenever some were built,
   // share_until() must follow, with their end, and then send(), with the payload pinned.
   static constexpr std::size_t kSharedAtOnce = 1024 * 1024;
   struct SharedFrames {
     std::size_t first = 0;
     std::size_t others = 0;
   };
-  [[nodiscard]] SharedFrames share_send(std::uint32_t number, const iwarp::IoSpan& all) noexcept;
+  [[nodiscard]] SharedFrames share_send(std::uint32_t number,
+                                        std::span<const iwarp::IoSpan> payload) noexcept;
   void share_until(std::uint64_t end) noexcept;
   void note_write() noexcept { wrote_ = true; }  // called for messages that name their destination
   // Whether a large Send could be shared if some loans were returned first; EPOLLOUT reports that.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace udapl::soft {
@@ -51,9 +52,12 @@ std::size_t loans_of_send(std::size_t length) noexcept {
   return 1 + (rest + frames.others - 1) / frames.others;
 }
 
-shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length) noexcept {
+// `before`: what precedes those bytes in the message.
+shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length,
+                                       std::size_t before = 0) noexcept {
   return {.write = true,
           .stag = number,
+          .to = before,
           .length = static_cast<std::uint32_t>(length),
           .right = kRemoteWrite | shm::kPlaceInTurn,
           .receive = true};
@@ -142,19 +146,29 @@ bool RingStream::puts_off_send(std::uint32_t number, std::uint32_t length) noexc
   return awaited_loans_ != 0;
 }
 
+// Only the last segment is lent, so all loans are contiguous; the others are in the first frame.
+static_assert(kMaxBeforeShared <= shm::Lender::kMinLent);
 RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
-                                                const iwarp::IoSpan& payload) noexcept {
-  shm::PeerMemory::Access access = access_of_send(number, payload.size);
+                                                std::span<const iwarp::IoSpan> payload) noexcept {
+  const auto total = [](std::span<const iwarp::IoSpan> segments) {
+    return std::accumulate(segments.begin(), segments.end(), std::size_t{0},
+                           [](std::size_t sum, const auto& segment) { return sum + segment.size; });
+  };
+  const iwarp::IoSpan& last = payload.back();
+  const std::size_t before = total(payload.first(payload.size() - 1));
+  const std::size_t length = before + last.size;
   const bool answered = std::exchange(read_before_send_, reader_.position()) != reader_.position();
-  if (access.length < kMinSharedInSeries && (!answered || lender_.any())) return {};
+  if (before >= kMaxBeforeShared) return {};
+  if (length < kMinSharedInSeries && (!answered || lender_.any())) return {};
+  shm::PeerMemory::Access access = access_of_send(number, last.size, before);
   if (awaits_turn() || !may_share(access)) return {};
-  if (lender_.room_next() < loans_of_send(access.length)) return {};
+  if (lender_.room_next() < loans_of_send(length)) return {};
   shared_ = access;
   access.right = kRemoteWrite;
   turn_ = peer_memory_.granted(access) ? 0 : put_;
-  shared_from_ = static_cast<const std::byte*>(payload.data);
+  shared_from_ = static_cast<const std::byte*>(last.data);
   shared_send_ = {put_, put_};
-  const SharedFrames frames = frames_of_send(access.length);
+  const SharedFrames frames = frames_of_send(length);
   shared_frame_ = frames.others;
   return frames;
 }

@@ -291,7 +291,8 @@ struct OfferFixture : Fixture {
   const MrRef ref = reg();
 
   void offer(std::uint32_t number, const MrRef& memory_ref, bool at_once = true) {
-    table.offer({memory.data() + number, 100, memory_ref}, number, at_once, kQp, *peer.grants);
+    const Segment receive{memory.data() + number, 100, memory_ref};
+    table.offer({receive, 0, number, at_once, kQp}, *peer.grants);
   }
 };
 
