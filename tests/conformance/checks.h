@@ -72,8 +72,8 @@ inline constexpr DAT_TIMEOUT kPatience =
 inline constexpr DAT_TIMEOUT kQuiet =
     30 * kMillisecond;  // long enough for something wrong to show up
 
-// Checks that its own lifetime is shorter than kPatience: waiters were woken and did not run into
-// their timeouts.
+// Checks that its own lifetime is shorter than kPatience: waiters were woken, and no call has
+// waited in vain until a timeout.
 class Promptly {
  public:
   Promptly();

@@ -71,9 +71,9 @@ void check_type_or(DAT_RETURN rc, DAT_RETURN type1, DAT_RETURN type2, const char
 Promptly::Promptly() : start_(std::chrono::steady_clock::now()) {}
 Promptly::~Promptly() {
   const auto took = std::chrono::steady_clock::now() - start_;
-  BOOST_CHECK_MESSAGE(
-      took < std::chrono::microseconds(kPatience * 3 / 4),
-      "no waiter was woken: it took " << std::chrono::duration<double>(took).count() << " s");
+  BOOST_CHECK_MESSAGE(took < std::chrono::microseconds(kPatience * 3 / 4),
+                      "something has waited in vain: it took "
+                          << std::chrono::duration<double>(took).count() << " s");
 }
 
 Ia::Ia(std::string name) {

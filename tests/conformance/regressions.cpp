@@ -90,12 +90,11 @@ BOOST_AUTO_TEST_CASE(ofa_2_2_03_set_unwaitable_wakes_a_dto_waiter) {
     result = dat_evd_wait(evd, kPatience, 1, &event, &more);
   });
   sleeper.until_asleep();
-  const Clock::time_point start = Clock::now();
+  const Promptly promptly;
   const DAT_RETURN rc = dat_evd_set_unwaitable(evd);
   waiter.join();
   REQUIRE_OK(rc);
   CHECK_TYPE(result.load(), DAT_INVALID_STATE);
-  BOOST_CHECK_LT(since(start).count(), static_cast<long>(kPatience / 2));
 }
 
 BOOST_AUTO_TEST_CASE(ofa_2_2_04_merged_evd_wakes_for_each_stream) {
@@ -210,12 +209,11 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_13_psp_create_any_gives_up) {
   const Evd wrong = make_evd(ia, DAT_EVD_SOFTWARE_FLAG, 8);
   DAT_PSP_HANDLE psp = DAT_HANDLE_NULL;
   DAT_CONN_QUAL conn_qual = 0;
-  const Clock::time_point start = Clock::now();
+  const Promptly promptly;
   CHECK_TYPE(dat_psp_create_any(ia, &conn_qual, wrong, DAT_PSP_CONSUMER_FLAG, &psp),
              DAT_INVALID_HANDLE);
   CHECK_TYPE(dat_psp_create_any(ia, &conn_qual, DAT_HANDLE_NULL, DAT_PSP_CONSUMER_FLAG, &psp),
              DAT_INVALID_HANDLE);
-  BOOST_CHECK_LT(since(start).count(), 5'000'000);
 }
 
 namespace {
@@ -337,10 +335,11 @@ BOOST_AUTO_TEST_CASE(ofa_2_3_19_disconnect_does_not_wait_for_the_consumer) {
   for (std::uint64_t i = 0; i < 8; ++i) REQUIRE_OK(pair.active.post_recv(in, 64, i));
   pair.connect();
   const double before = processor_seconds();
-  const Clock::time_point start = Clock::now();
-  REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG));
-  expect_connection_end(pair.active.connect_evd);
-  BOOST_CHECK_LT(since(start).count(), 5'000'000);
+  {
+    const Promptly promptly;
+    REQUIRE_OK(dat_ep_disconnect(pair.active.ep, DAT_CLOSE_ABRUPT_FLAG));
+    expect_connection_end(pair.active.connect_evd);
+  }
   BOOST_CHECK_LT(processor_seconds() - before, 2.0);
   expect_connection_end(pair.passive.connect_evd);
 }

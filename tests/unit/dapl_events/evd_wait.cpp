@@ -71,7 +71,6 @@ BOOST_AUTO_TEST_CASE(waits_as_long_as_it_should) {
     BOOST_CHECK_EQUAL(type_of(outcome.code), static_cast<DAT_RETURN>(DAT_TIMEOUT_EXPIRED));
     BOOST_CHECK_EQUAL(outcome.more, 0);
     BOOST_CHECK(took >= std::chrono::microseconds(kSoon));
-    BOOST_CHECK(took < std::chrono::seconds(5));
   }
 }
 
@@ -146,7 +145,7 @@ BOOST_AUTO_TEST_CASE(the_deadline_is_absolute) {
   auto waiter = sleeper(ia, evd, 100'000, 1000);
   while (waiter.wait_for(std::chrono::milliseconds(10)) == std::future_status::timeout) {
     REQUIRE_OK(ia.post(evd));
-    BOOST_REQUIRE(Clock::now() - begin < std::chrono::seconds(10));
+    BOOST_REQUIRE(Clock::now() - begin < std::chrono::microseconds(kLate));
   }
   const Outcome outcome = waiter.get();
   CHECK_ERROR(outcome.code, DAT_TIMEOUT_EXPIRED);

@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(freeing_memory_does_not_wait_for_a_still_peer) {
   }));
   const auto begin = Clock::now();
   big_mr.reset();
-  BOOST_TEST((Clock::now() - begin < 2s));
+  BOOST_TEST((Clock::now() - begin < kPatience));
   big = {};
   // When the peer resumes reading, the source has been freed: the connection breaks, and no freed
   // memory is read.
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(disconnect_while_the_peer_does_not_read) {
     REQUIRE_OK(side.qp->post_rdma_write(id, &segment, 1, {0, 1 << 20, 5}, kSignalled));
   const auto begin = Clock::now();
   side.qp->disconnect(transport::DisconnectMode::kAbrupt);
-  BOOST_TEST((Clock::now() - begin < 2s));
+  BOOST_TEST((Clock::now() - begin < kPatience));
   WorkId next = 0;
   Completion c{};
   while (side.request_cq->poll(&c, 1) == 1) BOOST_TEST(c.id == next++);
