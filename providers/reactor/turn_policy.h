@@ -19,14 +19,16 @@ class TurnPolicy {
   [[nodiscard]] bool habitual() const noexcept {
     return turns_.load(std::memory_order_relaxed) >= tuning::kHabit;
   }
-  // The turns in a row, without a wait or the service thread.
+  // Grows with each turn, and by more with an interruption: the turn after it is not the next one.
   [[nodiscard]] std::uint32_t turns() const noexcept {
-    return turns_.load(std::memory_order_relaxed);
+    return before_.load(std::memory_order_relaxed) + turns_.load(std::memory_order_relaxed);
   }
   // The next turn counts as habitual.
-  void expect_habit() noexcept { turns_.store(tuning::kHabit - 1, std::memory_order_relaxed); }
+  void expect_habit() noexcept { begin_row(tuning::kHabit - 1, 0); }
   // A thread has waited, or the service thread has driven.
-  void interrupt() noexcept { turns_.store(0, std::memory_order_relaxed); }
+  void interrupt() noexcept {
+    if (turns_.load(std::memory_order_relaxed) != 0) begin_row(0, 2);
+  }
 
   // ---- polls that only check the signs ---------------------------------------------------------
   // Counts one. Returns whether a turn is due instead. Called by polling threads: increments may
@@ -94,13 +96,19 @@ class TurnPolicy {
   }
 
  private:
+  void begin_row(std::uint32_t turns, std::uint32_t skipped) noexcept {
+    before_.store(this->turns() + skipped, std::memory_order_relaxed);
+    turns_.store(turns, std::memory_order_relaxed);
+  }
+
   std::uint32_t waits_saved_ = 0;  // turns that did not poll epoll, weighted
   std::uint32_t turns_per_wait_ = tuning::kTurnsPerWait;
   std::uint32_t found_ = 0;                // turns that found something, since timers were checked
   std::uint32_t renewed_at_ = 0;           // the turn that renewed the lease last
   std::atomic<std::uint32_t> glances_{0};  // polls in a row that only checked the signs
   std::atomic<std::uint32_t> glances_if_some_rest_{tuning::kGlancesIfSomeRest};  // before a turn
-  std::atomic<std::uint32_t> turns_{0};  // in a row, without a wait or the service thread
+  std::atomic<std::uint32_t> turns_{0};   // in a row, without a wait or the service thread
+  std::atomic<std::uint32_t> before_{0};  // what turns() had grown to before the row
 };
 
 }  // namespace udapl

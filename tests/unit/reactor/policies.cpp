@@ -191,6 +191,23 @@ BOOST_AUTO_TEST_CASE(turns_in_a_row_become_a_habit) {
   BOOST_TEST(policy.habitual());
 }
 
+// Regression: after an interruption turns() began anew, so that the same number came again.
+BOOST_AUTO_TEST_CASE(turns_go_on_after_an_interruption) {
+  for (const bool expected : {false, true}) {
+    TurnPolicy policy;
+    std::uint32_t last = policy.turns();
+    for (int round = 0; round != 5; ++round) {
+      if (expected) policy.expect_habit();
+      make_habit(policy);
+      BOOST_TEST(policy.turns() > last);
+      last = policy.turns();
+      policy.interrupt();
+      policy.interrupt();
+      BOOST_TEST(policy.turns() == last + 2);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(turns_that_find_renew_the_lease_at_times) {
   TurnPolicy policy;
   make_habit(policy);

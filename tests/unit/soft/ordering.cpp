@@ -201,6 +201,23 @@ BOOST_FIXTURE_TEST_CASE(a_post_after_each_poll_is_no_burst, Fixture) {
   }
 }
 
+// Regression: if the service thread drove between any two posts, and the program polled as often
+// after each, the third post was gathered: it waited for a poll that a working program makes later.
+BOOST_FIXTURE_TEST_CASE(a_post_after_each_absence_is_no_burst, Fixture) {
+  for (WorkId id = 0; id < 10; ++id) {
+    REQUIRE_OK(receive(id));
+    const auto end = Clock::now() + kPatience;
+    while (a.reactor->polled() && Clock::now() < end) std::this_thread::sleep_for(100us);
+    BOOST_REQUIRE(!a.reactor->polled());
+    while (!a.reactor->polled() && Clock::now() < end) a.reactor->found_without_poll();
+    a.reactor->works_long();  // keeps the service thread away
+    REQUIRE_OK(send(id));
+    BOOST_TEST(a.request_cq->size() == 1);
+    BOOST_TEST(next(*a.request_cq).id == id);
+    BOOST_TEST(next(*b.recv_cq).id == id);
+  }
+}
+
 // A graceful disconnect sends the gathered requests.
 BOOST_FIXTURE_TEST_CASE(gathered_requests_at_a_disconnect, Fixture) {
   for (WorkId id = 0; id < 10; ++id) REQUIRE_OK(receive(id));
