@@ -19,6 +19,10 @@ inline std::ostream& operator<<(std::ostream& out, SetupFailure failure) {
 
 namespace udapl::soft::test {
 
+inline bool operator==(const Bytes& a, transport::PrivateData b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
+
 // A connection manager at 127.0.0.1.
 struct CmFixture {
   explicit CmFixture(const Settings& settings = {}) : cm(*reactor, ipv4("127.0.0.1"), settings) {}
@@ -41,12 +45,14 @@ struct CmFixture {
     BOOST_REQUIRE(qp.setup_failure().has_value());
     return *qp.setup_failure();
   }
-  // Checks that a well-behaved peer is still served.
+  // Checks that a well-behaved peer is still served. Drops the requests of others.
   void check_service(transport::Listener& listener, Desk& desk) {
+    const Bytes mark = pattern(7);
     FakeQp active;
     FakeQp passive;
-    start(active, request(listener.conn_qual()));
-    const auto incoming = desk.next();
+    start(active, request(listener.conn_qual(), mark));
+    auto incoming = desk.next();
+    while (incoming != nullptr && mark != incoming->private_data()) incoming = desk.next();
     BOOST_REQUIRE(incoming != nullptr);
     BOOST_TEST(incoming->accept(passive, {}).ok());
     BOOST_TEST(eventually([&] { return active.attached(); }));
@@ -65,10 +71,6 @@ inline iwarp::MpaFrame good_request(std::span<const std::byte> data = {}) {
 
 inline std::uint8_t revision_of(const Bytes& frame) {
   return static_cast<std::uint8_t>(frame.at(17));
-}
-
-inline bool operator==(const Bytes& a, transport::PrivateData b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
 }  // namespace udapl::soft::test

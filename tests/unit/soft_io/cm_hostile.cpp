@@ -22,6 +22,11 @@ Settings impatient() {
   return settings;
 }
 
+// The connection manager closes nothing because of its time limit.
+struct PatientFixture : CmFixture {
+  PatientFixture() : CmFixture({.handshake_time = 1h}) {}
+};
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cm_hostile, CmFixture)
@@ -61,7 +66,7 @@ BOOST_AUTO_TEST_CASE(request_cut_at_any_byte_is_forgotten) {
   BOOST_TEST(desk.count() == 1);
 }
 
-BOOST_AUTO_TEST_CASE(garbage_is_dropped_at_its_first_wrong_byte) {
+BOOST_FIXTURE_TEST_CASE(garbage_is_dropped_at_its_first_wrong_byte, PatientFixture) {
   Desk desk;
   const auto listener = listen(desk);
   const Bytes good = encoded(good_request());
@@ -88,21 +93,19 @@ BOOST_AUTO_TEST_CASE(garbage_is_dropped_at_its_first_wrong_byte) {
     RawSocket peer;
     BOOST_REQUIRE(peer.connect(listener->address()));
     peer.send(bytes);
-    BOOST_TEST(peer.closed());  // not only at the time limit for handshakes, 5 s
+    BOOST_TEST(peer.closed());
   }
   BOOST_TEST(desk.count() == 0);
   check_service(*listener, desk);
 }
 
-BOOST_AUTO_TEST_CASE(wrong_key_is_seen_before_the_rest_arrives) {
+BOOST_FIXTURE_TEST_CASE(wrong_key_is_seen_before_the_rest_arrives, PatientFixture) {
   Desk desk;
   const auto listener = listen(desk);
   RawSocket peer;
   BOOST_REQUIRE(peer.connect(listener->address()));
   peer.send(pattern(1));
-  const auto begun = Clock::now();
   BOOST_TEST(peer.closed());
-  BOOST_TEST((Clock::now() - begun < 4s));
 }
 
 BOOST_AUTO_TEST_CASE(random_bytes_do_no_harm) {
@@ -117,9 +120,7 @@ BOOST_AUTO_TEST_CASE(random_bytes_do_no_harm) {
     bytes.resize(random() % (bytes.size() + 1));
     RawSocket peer;
     BOOST_REQUIRE(peer.connect(listener->address()));
-    peer.send(bytes);
-  }
-  while (desk.next(50ms) != nullptr) {  // some are still valid requests
+    peer.send(bytes);  // some are still valid requests
   }
   check_service(*listener, desk);
 }
@@ -175,17 +176,14 @@ BOOST_AUTO_TEST_CASE(half_open_connections_are_limited) {
   auto listener = strict.listen({0, nullptr}, desk);
   BOOST_REQUIRE(listener.ok());
   std::vector<RawSocket> silent(4);
-  for (auto& peer : silent) BOOST_REQUIRE(peer.connect((*listener)->address()));
-  std::this_thread::sleep_for(30ms);
-  FakeQp active;
   const auto begun = Clock::now();
+  for (auto& peer : silent) BOOST_REQUIRE(peer.connect((*listener)->address()));
+  FakeQp active;
   start(active, request((*listener)->conn_qual()));
-  auto incoming = desk.next(60ms);
-  BOOST_TEST((incoming == nullptr));  // all slots are occupied
-  for (auto& peer : silent) BOOST_TEST(peer.closed());
-  if (incoming == nullptr) incoming = desk.next();
+  const auto incoming = desk.next();
   BOOST_REQUIRE(incoming != nullptr);
-  BOOST_TEST((Clock::now() - begun < 10s));
+  BOOST_TEST((Clock::now() - begun >= impatient().handshake_time));  // all slots were occupied
+  for (auto& peer : silent) BOOST_TEST(peer.closed());
   FakeQp passive;
   BOOST_TEST(incoming->accept(passive, {}).ok());
   BOOST_TEST(eventually([&] { return active.attached(); }));
