@@ -11,7 +11,7 @@ namespace udapl::dapl {
 
 AsyncEvds& AsyncEvds::instance() noexcept {
   static constinit AsyncEvds all;
-  // Outlives every static destructor, and needs no memory.
+  // No static destructor ends it, and its construction needs no memory.
   static_assert(std::is_trivially_destructible_v<AsyncEvds>);
   return all;
 }

@@ -12,13 +12,13 @@
 
 namespace udapl::dapl {
 
-// The open IAs of this process with the async EVD of each: an async event of an adapter is posted
-// to the async EVDs of all opens of its name, including one that belongs to another open. That open
-// may be of another adapter: programs open several with one variable.
-// Thread-safe; its lock comes after those of Ia and Ep and before those of an Evd. One per process.
+// The open IAs of this library and the async EVD of each. An async event of an adapter is posted to
+// the async EVDs of all IAs that were opened by the adapter's name. Several IAs may share one async
+// EVD, even IAs of different adapters: programs pass one variable to several calls of dat_ia_open.
+// Thread-safe; its lock comes after those of Ia and Ep and before those of an Evd. One per library.
 class AsyncEvds {
  public:
-  // An open IA's place in the list. Owned by the IA; what it holds is guarded by the lock.
+  // The list element of an open IA. Owned by the IA; its contents are guarded by the lock.
   class Open {
    public:
     explicit Open(Ia& ia) noexcept : ia_(ia) {}
@@ -41,7 +41,7 @@ class AsyncEvds {
   void leave(Open& open, const Evd* own) noexcept UDAPL_EXCLUDES(lock_);
 
   [[nodiscard]] Evd* of(const Open& open) noexcept UDAPL_EXCLUDES(lock_);
-  // Whether `ia` is open, and of this library.
+  // Whether `ia` is an open IA of this library.
   [[nodiscard]] bool knows(const Ia& ia) noexcept UDAPL_EXCLUDES(lock_);
 
   // Queues `event` once on every async EVD of the adapter that `source` opened. Calls proxy agents.
@@ -49,7 +49,8 @@ class AsyncEvds {
   void post(const Ia& source, const DAT_EVENT& event) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
-  // The first open after `serial` of the adapter `name` whose EVD no earlier open shares.
+  // The first open of the adapter `name` after number `serial` whose EVD no earlier open of that
+  // adapter has.
   [[nodiscard]] Open* next_after(std::uint64_t serial, const char* name) noexcept
       UDAPL_REQUIRES(lock_);
 

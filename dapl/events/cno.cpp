@@ -71,12 +71,13 @@ Evd* Cno::find_pending() noexcept {
   return found == evds_.end() ? nullptr : *found;
 }
 
-// Arms before it looks for events: those that arrive afterwards notify.
+// Arms the CQs before it looks for events, so that an event that arrives later notifies.
 void Cno::replace(const Evd& evd) noexcept {
   if (latest_ == &evd) latest_ = nullptr;
   if (!Upcall::is_queued(*ia, this, evd)) return;
   arm_all();
-  // A call that was dropped does not count: the agent stays installed.
+  // trigger() has removed the agent, which is called once. A dropped call does not count: the agent
+  // is installed again.
   if (Upcall::redirect(*ia, this, evd, find_pending()) && agent_.proxy_agent_func == nullptr)
     put_agent(called_);
 }
@@ -101,7 +102,7 @@ Upcall Cno::trigger(Evd& evd, WaitWord::Wakeup& wakeup) noexcept {
   called_ = agent_;
   put_agent(kNoAgent);
   Upcall upcall(*ia, called_, &evd, this);
-  // Without a waiting thread, the agent consumes the trigger: the next event triggers again.
+  // If no thread waits, the agent consumes the trigger, so that the next event triggers again.
   if (waiters_ == 0) consume_trigger();
   return upcall;
 }
@@ -144,7 +145,7 @@ Evd* Cno::consume_turn(WaitWord::Wakeup& wakeup) noexcept {
   const auto is_reported = [reported](const Evd* evd) { return evd == reported; };
   if (const auto found = std::ranges::find_if(evds_, is_reported); found != evds_.end())
     (*found)->cno_turn.store(0, std::memory_order_relaxed);
-  // The descriptor's trigger ends with each consumption (dat_cno_trigger).
+  // A CNO with a descriptor loses its trigger with each consumption, as by dat_cno_trigger.
   again_ = !fd_.valid() && next_in_turn() != nullptr;
   set_triggered(again_);
   if (again_ && waiters_ > 1) wakeup = word_.change();
@@ -201,7 +202,7 @@ void Cno::release_waiters() noexcept {
 
 // ---- for the consumer --------------------------------------------------------------------------
 
-// What triggers meanwhile is consumed, so the descriptor need not be signalled.
+// While takers_ is not 0, a trigger does not signal the descriptor: this call consumes it.
 Evd* Cno::consume() noexcept {
   if (shown_ != nullptr) {
     {
@@ -224,7 +225,8 @@ Status Cno::set_agent(const DAT_OS_WAIT_PROXY_AGENT& agent) noexcept {
   if (agent.proxy_agent_func == nullptr) ia->agents().cancel(this);
   const ScopedLock lock(lock_);
   put_agent(agent);
-  // The agent must be called for the next event even if an older trigger was never consumed.
+  // The CQs may be disarmed by an older trigger that was never consumed, or armed for waiters only;
+  // the agent must be called for the next event nevertheless.
   arm_all();
   return Status();
 }

@@ -16,7 +16,7 @@ namespace udapl::dapl {
 bool Cno::take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
   WaitWord::Wakeup wakeup;
   const ScopedLock lock(lock_);
-  // The events may have been dequeued since the last wait.
+  // The events of the EVDs that have turns may have been dequeued since the last wait.
   if (triggered_ && again_ && next_in_turn() == nullptr) set_triggered(false);
   if (triggered_ && !aborted_)
     *evd = consume_turn(wakeup);
@@ -30,9 +30,9 @@ bool Cno::take(unsigned releases, DAT_EVD_HANDLE* evd) noexcept {
 unsigned Cno::enter() noexcept {
   WaitWord::Wakeup wakeup;
   const ScopedLock lock(lock_);
-  // The first waiter leaves the place.
+  // With a second waiter, the first one wakes up and leaves the place for Adapter::block().
   if (++waiters_ > 1 && place_ != nullptr && place_->give_up()) wakeup = word_.change();
-  if (shown_ != nullptr) arm_all();  // for this waiter, too
+  if (shown_ != nullptr) arm_all();  // not for the descriptor only: this thread waits as well
   return releases_;
 }
 
@@ -42,8 +42,9 @@ void Cno::leave() noexcept {
   if (shown_ != nullptr) arm_all();
 }
 
-// A thread that waits already moves to the place, where it would not be told of CQs that have been
-// armed for waiters before.
+// A thread that already waits in Adapter::block() is woken and moves to the place. There it would
+// miss the events of a CQ that was armed before for waiters in Adapter::block(): so no place is
+// created once an attached EVD has a CQ.
 transport::WaitPlace* Cno::place() {
   WaitWord::Wakeup wakeup;
   const ScopedLock lock(lock_);
@@ -62,8 +63,9 @@ WaitResult Cno::block(std::uint32_t seen, const Deadline& deadline) noexcept {
   return ia->adapter().block(word_, seen, deadline);
 }
 
-// A waiter from the first call of sleep() until end(), or until its thread is cancelled: also while
-// its thread looks for a cancellation. Used by one thread.
+// One call of dat_cno_wait, used by one thread. It counts as a waiter from the first call of
+// sleep() until end(), or until the thread is cancelled: also between two calls of sleep(), when
+// the thread checks whether it is cancelled.
 class Cno::Wait {
  public:
   Wait() = default;
@@ -71,7 +73,7 @@ class Cno::Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  // Blocks. kWaitAgain: nothing has happened for some seconds.
+  // Blocks. kWaitAgain: call again, nothing has happened for some seconds.
   [[nodiscard]] DAT_RETURN sleep(Cno& cno, const Deadline& deadline, DAT_EVD_HANDLE* evd) noexcept {
     if (cno_ == nullptr) {
       visit_.begin(cno.ia->visits());
@@ -115,7 +117,7 @@ class Cno::Wait {
   }
 
  private:
-  Cno* cno_ = nullptr;  // if begun
+  Cno* cno_ = nullptr;  // not null while this counts as a waiter
   WaitVisit visit_;
   unsigned releases_ = 0;
 };

@@ -16,7 +16,7 @@ enum class CompletionMode : std::uint8_t {
 };
 inline constexpr int kCompletionModes = static_cast<int>(CompletionMode::kSolicited) + 1;
 
-// Bits of `flags` that are no mode are ignored, as OpenFabrics does (docs/compatibility.md C69).
+// Ignores bits of `flags` that do not name a mode, as OpenFabrics does (docs/compatibility.md C69).
 [[nodiscard]] constexpr CompletionMode completion_mode(DAT_COMPLETION_FLAGS flags) noexcept {
   if ((flags & DAT_COMPLETION_UNSIGNALLED_FLAG) != 0) return CompletionMode::kUnsignalled;
   if ((flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG) != 0) return CompletionMode::kSolicited;

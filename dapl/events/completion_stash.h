@@ -6,7 +6,7 @@
 
 namespace udapl::dapl {
 
-// Completions that an EVD has taken off its CQ and not dequeued yet: what is left of a batch.
+// The rest of a batch of completions: those that an EVD has taken off its CQ but not dequeued yet.
 //
 // Not thread-safe: the lock of the CQ protects it. On the hot path: everything is inline.
 class CompletionStash {
@@ -37,8 +37,8 @@ class CompletionStash {
     first_ = all_;
     count_ = count;
   }
-  // Removes the completions for which `remove` returns true. No analysis of locks: `remove` may
-  // require that of the CQ.
+  // Removes the completions for which `remove` returns true. Lock analysis is off, because `remove`
+  // may require the lock of the CQ.
   template <class Predicate>
   void remove_if(Predicate remove) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
     transport::Completion* kept = first_;
@@ -49,7 +49,7 @@ class CompletionStash {
 
  private:
   transport::Completion* first_ = all_;
-  int count_ = 0;  // from first_ on
+  int count_ = 0;  // completions from first_
   transport::Completion all_[kSize];
 };
 

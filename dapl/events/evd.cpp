@@ -24,7 +24,7 @@ bool has_other_streams(DAT_EVD_FLAGS flags) noexcept {
   return (flags & kAnyStream & ~kCompletionFlags) != 0;
 }
 
-// Whether the completions of the event's EP must precede it.
+// Whether `event` ends a connection or its set-up. The completions of its EP must precede it.
 bool ends_connection(const DAT_EVENT& event) noexcept {
   return event.event_number > DAT_CONNECTION_EVENT_ESTABLISHED &&
          event.event_number <= DAT_CONNECTION_EVENT_UNREACHABLE;
@@ -46,16 +46,18 @@ Evd::Evd(Ia& owner, DAT_COUNT qlen, DAT_EVD_FLAGS flags)
     dequeue_gate.fetch_or(kMerged, std::memory_order_relaxed);
 }
 
-// A sink call that runs may still trigger the former CNO. Earlier CNOs may name the EVD, too.
+// A running sink call may trigger the CNO even after the EVD was detached from it, and CNOs to
+// which the EVD was attached earlier may name it as well: so, after the last sink call, every CNO
+// of the IA forgets the EVD.
 Evd::~Evd() {
   detach_from_cno();
   if (cq_ != nullptr) {
-    const ScopedLock lock(cq_->lock);  // a dequeue that found the gate open ends first
+    const ScopedLock lock(cq_->lock);  // waits for a dequeue that found the gate open
   }
   owned_cq_.reset();  // waits for a running sink call
   ia->for_each<Cno>([this](Cno& cno) { cno.forget(*this); });
   const ScopedLock lock(ring_lock_);
-  ring_.clear();  // for a dequeue that comes late
+  ring_.clear();  // a late dequeue finds nothing
 }
 
 Result<Owned<Evd>> Evd::create(Ia& ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags, Cno* cno) {
@@ -167,7 +169,7 @@ void Evd::keep(PeerDataList data) noexcept {
 }
 
 Upcall Evd::notify() noexcept {
-  WaitWord::Wakeup wakeup;  // after the unlock: the woken thread takes the lock
+  WaitWord::Wakeup wakeup;  // wakes after the unlock, because the woken thread takes the lock
   const ScopedLock lock(notify_lock_);
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::wake(*this, waited() ? "wakes its waiter" : cno_ ? "triggers its CNO" : "no waiter");
@@ -185,12 +187,12 @@ void Evd::Sink::on_notify() noexcept {
   evd.notify().run();
 }
 
-// The caller is the waiter, and stays so meanwhile.
+// Needs no lock: if the word is that of this EVD, the calling thread is its waiter.
 bool Evd::Sink::notify_waiter(WaitWord& word) noexcept {
   if (&word != &evd.word_) return false;
   if (trace::enabled(trace::kDetail)) [[unlikely]]
     point::wake(evd, "wakes its waiter");
-  evd.notified_.store(true, std::memory_order_release);  // as notify()
+  evd.notified_.store(true, std::memory_order_release);  // as in notify()
   word.signal();
   return true;
 }
@@ -264,7 +266,7 @@ Status Evd::check_free() const noexcept {
   if (uses.load(std::memory_order_acquire) != 0)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_IN_USE, "EVD %p is in use",
                  static_cast<const void*>(this));
-  // In this order: release_waiter() counts before it clears.
+  // waited() is read first, because release_waiter() increments leaving_ before it clears kWaited.
   if (waited() || leaving_.load(std::memory_order_acquire) != 0)
     UDAPL_REFUSE(DAT_INVALID_STATE, DAT_INVALID_STATE_EVD_WAITER, "EVD %p has a waiter",
                  static_cast<const void*>(this));
@@ -272,7 +274,7 @@ Status Evd::check_free() const noexcept {
 }
 
 // The CQ is resized without a lock, since that may block. Events that arrive meanwhile are kept: if
-// the ring then holds more than the new one could, the old one stays.
+// they do not fit into the new ring, the old ring stays in use.
 Status Evd::resize(DAT_COUNT qlen) {
   const auto capacity = static_cast<std::size_t>(qlen);
   if (waited())

@@ -29,10 +29,10 @@ class WaitVisit;
 
 // An event dispatcher: one queue for one or more event streams. Events are taken from three places,
 // in this order: the ring (connection, software, async ... events, and completions that had to be
-// converted to events early), the stash (completions taken off the CQ), the CQ. If one EVD has both
-// kinds of streams, completions of an EP that arrive before its ESTABLISHED are held back until
-// that event is in the ring (DAT 2.0, events of one EVD: ESTABLISHED precedes the first completion
-// of its EP).
+// converted to events early), the stash (completions taken off the CQ), the CQ. In a merged EVD,
+// which has completions and other streams, completions of an EP that arrive before its ESTABLISHED
+// are held back until that event is in the ring (DAT 2.0, events of one EVD: ESTABLISHED precedes
+// the first completion of its EP).
 //
 // Thread safety: every function may be called by any thread, with at most the locks of an Ia or Ep
 // held. Lock order: the lock of the CQ (polling, the stash, the order in which completions become
@@ -64,8 +64,8 @@ class Evd : public ObjectHeader {
   // Checks whether the EVD accepts the stream `flag`; INVALID_HANDLE with `subtype` if not.
   [[nodiscard]] Status check_stream(DAT_EVD_FLAGS flag, DAT_RETURN subtype) const noexcept;
 
-  // A completion stream of that mode starts or stops feeding the EVD. Each attach_stream is paired
-  // with one detach_stream with the same arguments.
+  // Called when a completion stream of that mode starts or stops feeding the EVD. Each
+  // attach_stream is paired with one detach_stream with the same arguments.
   void attach_stream(StreamKind kind, CompletionMode mode) noexcept UDAPL_EXCLUDES(notify_lock_);
   void detach_stream(StreamKind kind, CompletionMode mode) noexcept UDAPL_EXCLUDES(notify_lock_);
   // `change`: the number of connection streams (EPs) that start to feed the EVD; negative if they
@@ -90,9 +90,9 @@ class Evd : public ObjectHeader {
 
   // ---- for EPs ---------------------------------------------------------------------------------
 
-  // Converts all available completions to events, as far as there is room, which frees their
-  // cookies. Returns whether there is room for more. Called by posts whose cookie ring is full, and
-  // by dat_ep_reset before it resets.
+  // Converts available completions to events until the ring is full, which frees their cookies.
+  // Returns whether the ring has room for more. Called by posts whose cookie ring is full, by
+  // dat_ep_reset, and wherever the cookies of completed work must be free.
   bool reap() noexcept UDAPL_EXCLUDES(cq_->lock);
   // Drops the completions of `ep` that have been taken off the CQ and not yet converted to events.
   // Call after its QP was destroyed or reset, and before its cookies are freed.
@@ -123,8 +123,9 @@ class Evd : public ObjectHeader {
     return enabled_.load(std::memory_order_relaxed) && !waited() && count_events(1) != 0;
   }
 
-  // For the Cno, with its lock held: the place of this EVD among those that have notified and were
-  // not reported, 0 if it was. Atomic because the EVD may be moving from one CNO to another.
+  // The turn of this EVD among those of its CNO, in the order in which they notified; 0 if it has
+  // not notified since it was last reported. For the Cno, with its lock held; atomic because the
+  // EVD may be moving from one CNO to another.
   std::atomic<std::uint64_t> cno_turn{0};
 
   void set_enabled(bool enabled) noexcept UDAPL_EXCLUDES(notify_lock_);
@@ -142,8 +143,8 @@ class Evd : public ObjectHeader {
   // ---- events out ------------------------------------------------------------------------------
 
   // Fast path of dat_evd_wait, for threshold 1 and checked pointers, if an event is queued and
-  // nothing forbids waiting. Returns false if it did nothing; then wait() decides. `Cq`: as for
-  // dequeue().
+  // nothing forbids waiting. Returns false if it has dequeued nothing: then call the slow path,
+  // evd_wait_slow_path(). `Cq`: as for dequeue().
   template <class Cq>
   [[nodiscard]] bool try_dequeue(DAT_EVENT* event, DAT_COUNT* more) noexcept
       UDAPL_EXCLUDES(cq_->lock, ring_lock_);
@@ -157,8 +158,8 @@ class Evd : public ObjectHeader {
   template <class Cq>
   [[nodiscard]] bool dequeue(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] bool dequeue_from_ring(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(ring_lock_);
-  // Called without a lock by a consumer that has found it empty and calls no Cq::progress(). It may
-  // be freed meanwhile.
+  // Tells the adapter that a consumer has found the EVD empty, where the transport has no
+  // Cq::progress() for it to call. Call it without a lock; the EVD may be freed meanwhile.
   void polled_in_vain() const noexcept { idle_poll_.function(idle_poll_.object); }
   // Records the reason of a BROKEN event as the thread's last cause, under the event's number.
   static void explain_broken(const DAT_EVENT& event) noexcept;
@@ -175,17 +176,17 @@ class Evd : public ObjectHeader {
 
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-  // The next three have no analysis of locks, which does not know that `cq` is *cq_.
+  // Clang's lock analysis is off for the next three, because it does not know that `cq` is *cq_.
   // Moves `count` completions, which `cq` has polled, into the stash.
   template <class Cq>
   void stash_batch(Cq& cq, int count) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
-  // Dequeues the oldest completion of the stash, or of the CQ. kSpecial: dequeue_oldest() has to do
-  // it.
+  // Dequeues the oldest completion of the stash, or of the CQ. kSpecial: call dequeue_oldest()
+  // instead.
   template <class Cq>
   [[nodiscard]] Dequeued dequeue_next(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
-  // The first half of try_dequeue(). kSpecial: dequeue_counting() has to do it.
+  // Dequeues a completion if it is the only one. kSpecial: call dequeue_counting() instead.
   template <class Cq>
   [[nodiscard]] Dequeued dequeue_only(Cq& cq, DAT_EVENT* event) noexcept
       UDAPL_REQUIRES(cq_->lock) UDAPL_NO_THREAD_SAFETY_ANALYSIS;
@@ -200,18 +201,19 @@ class Evd : public ObjectHeader {
   [[nodiscard]] bool convert(const transport::Completion& completion, DAT_EVENT* event) noexcept;
   [[nodiscard]] std::size_t stashed_events() const noexcept UDAPL_REQUIRES(cq_->lock);
   void refill_stash() noexcept UDAPL_REQUIRES(cq_->lock);
-  // Called for merged EVDs before the ring and the stash are read: moves held completions whose
-  // ESTABLISHED has been queued to the ring, and early ones from the stash to held_.
+  // Called for merged EVDs before the ring and the stash are read: moves to the ring the held
+  // completions whose ESTABLISHED has been queued, and from the stash to held_ those whose
+  // ESTABLISHED has not.
   void hold_until_established() noexcept UDAPL_REQUIRES(cq_->lock);
   void reserve_early(std::size_t qlen) UDAPL_EXCLUDES(cq_->lock);
-  // Whether the EP of the completion is connecting, and reports that here.
+  // Whether the EP of the completion is still to post its ESTABLISHED event to this EVD.
   [[nodiscard]] bool awaits_established(const transport::Completion& completion) const noexcept;
   // Moves completions to the ring until it holds `count` events, is full, or none is left.
   void move_to_ring(std::size_t count) noexcept UDAPL_REQUIRES(cq_->lock);
   // Moves one completion, if it makes an event. REQUIRES: the ring has room.
   void move_to_ring(const transport::Completion& completion) noexcept
       UDAPL_REQUIRES(cq_->lock, ring_lock_);
-  // Events queued now; exact up to `enough`.
+  // The number of events queued now; exact up to `enough`.
   [[nodiscard]] std::size_t count_events(std::size_t enough) noexcept UDAPL_EXCLUDES(cq_->lock);
   [[nodiscard]] std::size_t count_locked(std::size_t enough) noexcept UDAPL_REQUIRES(cq_->lock);
   [[nodiscard]] bool dequeue_any(DAT_EVENT* event) noexcept UDAPL_EXCLUDES(cq_->lock);
@@ -241,12 +243,13 @@ class Evd : public ObjectHeader {
   [[nodiscard]] DAT_RETURN wait_for(std::size_t threshold, const Deadline& deadline,
                                     const WaitVisit& visit) noexcept
       UDAPL_EXCLUDES(cq_->lock, notify_lock_);
-  // Sleeps until the word differs from `seen`: as Adapter::block().
+  // Sleeps in Cq::block() if that is possible, otherwise in Adapter::block().
   [[nodiscard]] WaitResult block(std::uint32_t seen, const Deadline& deadline) noexcept;
   // Why the waiter has to return; SUCCESS if it need not.
   [[nodiscard]] DAT_RETURN interruption() const noexcept UDAPL_EXCLUDES(notify_lock_);
-  // Ends the wait, except that the caller is counted in leaving_. If the wait has failed with
-  // `code`, a notification that the waiter did not act upon goes to the CNO.
+  // The calling thread is no longer the waiter; it is counted in leaving_ as long as it still uses
+  // the EVD. If the wait has failed with `code`, passes a notification that the waiter has not
+  // acted upon to the CNO.
   Upcall release_waiter(DAT_RETURN code) noexcept UDAPL_EXCLUDES(notify_lock_);
 
   // Bits of dequeue_gate: why a dequeue has to check more than the completions.
@@ -281,7 +284,7 @@ class Evd : public ObjectHeader {
   std::atomic<bool> notified_{false};  // a notification arrived since the waiter last checked
   WaitWord word_;                      // the waiter sleeps on it
 
-  const Call idle_poll_;  // Adapter's
+  const Call idle_poll_;  // Adapter::idle_poll()
   Sink sink_;
   // Both are null without a CQ. Unlike the owner, cq_ is still valid for a thread that polls while
   // the EVD is being freed.

@@ -14,7 +14,7 @@ namespace {
 constexpr unsigned kStandardFlags = DAT_EVD_SOFTWARE_FLAG | DAT_EVD_DEFAULT_FLAG;
 
 Status check_flags(unsigned flags, const transport::Attributes& attributes) noexcept {
-  // Other bits, and no bit at all, have never been refused.
+  // Unknown bits, and an empty mask, are accepted: programs pass them.
   const unsigned streams = flags & kStandardFlags;
   const bool async_mixed =
       (streams & DAT_EVD_ASYNC_FLAG) != 0 && streams != static_cast<unsigned>(DAT_EVD_ASYNC_FLAG);
@@ -70,7 +70,7 @@ Status post_se(DAT_EVD_HANDLE handle, const DAT_EVENT* event) {
   copy.event_number = DAT_SOFTWARE_EVENT;
   copy.event_data.software_event_data = event->event_data.software_event_data;
   bool queued = false;
-  // In this thread, as existing applications expect: they cause the call of the agent themselves.
+  // Existing applications expect the agent to be called in the thread that posts the event.
   evd->try_post(copy, &queued).run_here();
   return queued ? Status() : failure(DAT_QUEUE_FULL);
 }
@@ -81,7 +81,7 @@ namespace calls {
 
 DAT_RETURN evd_create(DAT_IA_HANDLE ia, DAT_COUNT qlen, DAT_CNO_HANDLE cno, DAT_EVD_FLAGS flags,
                       DAT_EVD_HANDLE* evd) {
-  // Programs that have not set the handle free it after a failure unless it is null
+  // Some programs do not initialise the handle, and after a failure free it unless it is null
   // (docs/compatibility.md C140).
   if (evd != nullptr) *evd = DAT_HANDLE_NULL;
   return boundary([&] { return create(ia, qlen, cno, flags, evd); });

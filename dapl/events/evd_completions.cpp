@@ -57,8 +57,8 @@ bool Evd::dequeue_stashed(DAT_EVENT* event) noexcept {
   return false;
 }
 
-// Completions in the ring are older than those in the stash. If the EVD is being freed, its CQ may
-// be gone except for the lock.
+// Completions in the ring are older than those in the stash. If the EVD is being freed, only the
+// lock of its CQ may still exist.
 bool Evd::dequeue_oldest(DAT_EVENT* event) noexcept {
   if (is_shut()) return false;
   if (merged_) return dequeue_merged(event);
@@ -68,9 +68,10 @@ bool Evd::dequeue_oldest(DAT_EVENT* event) noexcept {
   return false;
 }
 
-// If a completion was not early before the ring was read, the ESTABLISHED event of its EP is in the
-// ring or has been dequeued from it. A consumer may answer each software event with another one:
-// therefore a completion takes the place of each in the ring.
+// A completion that hold_until_established() has not held may be returned after the ring was read:
+// the ESTABLISHED event of its EP was in the ring or has been dequeued. A consumer may post a new
+// software event for each one that it dequeues, and the ring is read first: so each dequeued
+// software event is followed in the ring by a completion, which is thus returned at some time.
 bool Evd::dequeue_merged(DAT_EVENT* event) noexcept {
   for (;;) {
     hold_until_established();
@@ -83,7 +84,7 @@ bool Evd::dequeue_merged(DAT_EVENT* event) noexcept {
   }
 }
 
-// On return the stash is empty only if no completion makes an event now.
+// On return the stash is empty only if no completion that makes an event is available.
 void Evd::refill_stash() noexcept {
   for (;;) {
     if (merged_) hold_until_established();

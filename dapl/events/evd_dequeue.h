@@ -14,15 +14,16 @@
 // time.
 namespace udapl::dapl {
 
-// A final class, so that calls through it need no table. kDrivesProgress: progress() does work, and
-// turn_due(), called for each completion that was taken, returns whether to call it nevertheless.
+// A CQ class is final, so that its functions are called directly. kDrivesProgress: progress() does
+// work. A dequeue calls it when the EVD is empty; after a dequeued completion it calls turn_due(),
+// which tells whether to call progress() then as well.
 template <class C>
 concept CompletionQueue = std::derived_from<C, transport::Cq> && std::is_final_v<C> && requires {
   { C::kDrivesProgress } -> std::convertible_to<bool>;
 };
 
-// A CQ class may return a batch in two steps, of which the second is short if the batch is a single
-// ordinary success. All of these are called under `lock`:
+// A CQ class may return a batch in two steps; the second one is short if the batch is a single
+// ordinary success. All of these functions are called with `lock` held:
 // polls_batches(): false while completions are held back; then use poll().
 // poll_batch(): returns the size of the batch; must be followed by take_only() or convert_batch().
 // take_only(): fetches the only completion of the batch. Returns false, and does nothing, if it is
@@ -37,7 +38,7 @@ concept PollsBatches = requires(C& cq, transport::Completion& only, transport::C
   { C::kBatch } -> std::convertible_to<int>;  // the largest batch
 };
 
-// Out of line, so that the check of an empty queue needs no registers for it.
+// Out of line, so that a dequeue from an empty queue saves no registers for it.
 template <class C>
 [[gnu::noinline]] void Evd::stash_batch(C& cq, int count) noexcept {
   static_assert(C::kBatch <= CompletionStash::kSize);
@@ -86,7 +87,7 @@ template <class C>
   return dequeue_oldest(event);
 }
 
-// Takes the only completion. Then nothing is left to count.
+// If exactly one completion is available, no events are left to count after it.
 template <class C>
 [[gnu::always_inline]] inline Evd::Dequeued Evd::dequeue_only(C& cq, DAT_EVENT* event) noexcept {
   if (dequeue_gate.load(std::memory_order_relaxed) != 0 || !stash_.empty() || !cq.polls_batches())
@@ -106,7 +107,7 @@ template <class C>
   return Dequeued::kSpecial;
 }
 
-// The caller does not become the EVD's waiter: the operation is atomic, like a dequeue.
+// The calling thread does not become the EVD's waiter: this is a dequeue that also counts.
 template <class C>
 [[gnu::always_inline]] inline bool Evd::try_dequeue(DAT_EVENT* event, DAT_COUNT* more) noexcept {
   const Visit visit(ia->visits());

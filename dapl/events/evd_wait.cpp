@@ -94,7 +94,8 @@ DAT_RETURN Evd::wait_for(std::size_t threshold, const Deadline& deadline,
     const ScopedLock lock(notify_lock_);
     return cq_ == nullptr || cno_;
   };
-  // For one event the fast path has already checked; for more, check first to not arm in vain.
+  // For threshold 1 the fast path has already looked for an event. For a higher threshold, count
+  // first: the CQ need not be armed if enough events are queued.
   for (bool looked = threshold == 1;; looked = false) {
     if (!looked && count_events(threshold) >= threshold) return DAT_SUCCESS;
     if (trace::enabled(trace::kDetail)) [[unlikely]]
@@ -137,9 +138,10 @@ Upcall Evd::release_waiter(DAT_RETURN code) noexcept {
   return Upcall();
 }
 
-// The EVD's waiter from the first call of sleep() that gets so far until end(), or until its thread
-// is cancelled. While its thread looks for a cancellation it stays the waiter: dat_evd_free must
-// not succeed then. Used by one thread.
+// One call of dat_evd_wait, used by one thread. The thread is the EVD's waiter from the moment when
+// sleep() has claimed that until end(), or until the thread is cancelled. It stays the waiter
+// between two calls of sleep(), when it checks whether it is cancelled: dat_evd_free must not
+// succeed then.
 class Evd::Wait {
  public:
   Wait() = default;
@@ -150,7 +152,7 @@ class Evd::Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  // Blocks. kWaitAgain: nothing has happened for some seconds.
+  // Blocks. kWaitAgain: call again, nothing has happened for some seconds.
   [[nodiscard]] DAT_RETURN sleep(Evd& evd, const Deadline& deadline, DAT_COUNT threshold,
                                  DAT_EVENT* event) noexcept {
     const auto enough = static_cast<std::size_t>(threshold);
@@ -165,7 +167,7 @@ class Evd::Wait {
     DAT_RETURN code = DAT_SUCCESS;
     do {
       code = evd.wait_for(enough, deadline, visit_);
-      // The completions may be gone again, together with an EP that was freed.
+      // The completions that were counted are gone if their EP was freed meanwhile.
     } while (code == DAT_SUCCESS && !evd.dequeue_any(event));
     return code;
   }
@@ -175,13 +177,13 @@ class Evd::Wait {
     if (visit_.left()) [[unlikely]]
       return;
     evd.release_waiter(code).run();
-    *more = evd.count_rest();  // now each event that is not counted notifies
+    *more = evd.count_rest();  // the CQ is armed for the CNO: an event not counted here notifies
     evd.leaving_.fetch_sub(1, std::memory_order_release);
     visit_.end();
   }
 
  private:
-  Evd* evd_ = nullptr;  // if begun
+  Evd* evd_ = nullptr;  // not null while the thread is the waiter
   WaitVisit visit_;
 };
 

@@ -23,7 +23,7 @@ class HeldCompletions {
   [[nodiscard]] bool empty() const noexcept { return completions_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return completions_.size(); }
   [[nodiscard]] bool full() const noexcept { return size() == completions_.capacity(); }
-  // Whether completions of this EP are held. Then later ones have to be held, too.
+  // Whether completions of this EP are held. If so, later ones have to be held as well.
   [[nodiscard]] bool has_any_of(const void* ep) const noexcept {
     return has_any_of(ep, completions_.size());
   }
@@ -32,8 +32,9 @@ class HeldCompletions {
   void hold(const transport::Completion& completion) noexcept {
     completions_.push_back(completion);
   }
-  // Calls `take` for each completion with no older one of its EP, in order, and removes those for
-  // which it returns true. No analysis of locks: `take` may require some.
+  // Calls `take` for each completion, in order, unless an older one of its EP stays held, and
+  // removes those for which it returns true. Lock analysis is off, because `take` may require
+  // locks.
   template <class Take>
   void release(Take take) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
     std::size_t kept = 0;

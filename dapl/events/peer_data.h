@@ -19,8 +19,8 @@ struct PeerData {
 using PeerDataList = std::list<PeerData>;
 
 // The private data of EPs that were freed or reset while connection events were queued. It is kept
-// until these have been dequeued, and a little longer: consumers read it after that. Not
-// thread-safe. Owned by an Evd, whose ring lock protects it.
+// until these have been dequeued, and a little longer, because consumers read it after the dequeue.
+// Not thread-safe. Owned by an Evd, whose ring lock protects it.
 class KeptPeerData {
  public:
   // `queued`, `dequeued`: numbers of events since the queue exists. Returns what is to be

@@ -44,7 +44,8 @@ struct Upcall::Later final : Worker::Job {
   Upcall upcall;
 };
 
-// Returns false without memory or a thread: calling the agent here is better than not at all.
+// Returns false if there is no memory or no thread. The caller then calls the agent in its own
+// thread, which is better than not calling it.
 bool Upcall::hand_over() noexcept {
   Worker& agents = ia_->agents();
   auto* const later = new (std::nothrow) Later(std::move(*this));

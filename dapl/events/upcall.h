@@ -11,10 +11,10 @@ class Ia;
 // Work left to do after an event was posted, once no lock is held: calling the application's proxy
 // agent, or notifying the async EVDs that an EVD overflowed. Usually empty.
 //
-// Runs when it is destroyed, an agent in the IA's agent thread: the agent may wait, for a lock or
-// in DAT, for what other threads do in DAT meanwhile (docs/adr/0043). Where no lock is held,
+// Runs when it is destroyed. It calls an agent in the IA's agent thread, because the agent may
+// block until other threads have made DAT calls (docs/adr/0043). Where no lock is held,
 // `evd.post(event).run();` suffices; code that holds one declares `Upcall upcall;` before the
-// lock's scope and assigns to it inside. The compiler refuses a result that is dropped. Movable.
+// lock's scope and assigns to it inside. The compiler warns of a result that is dropped. Movable.
 // Not thread-safe. It keeps the Ia (not the EVD) from being closed until it has run.
 class [[nodiscard]] Upcall {
  public:
@@ -26,7 +26,7 @@ class [[nodiscard]] Upcall {
   // Reports that `evd` lost an event.
   static Upcall overflow(Evd& evd) noexcept;
   Upcall(Upcall&& other) noexcept;
-  // Runs what it held.
+  // Runs the work that it held before.
   Upcall& operator=(Upcall&& other) noexcept;
   ~Upcall() { run(); }
 
@@ -36,10 +36,10 @@ class [[nodiscard]] Upcall {
   void run_here() noexcept;
   [[nodiscard]] bool empty() const noexcept { return ia_ == nullptr; }
 
-  // Whether a call of an agent of `owner` with `evd` has not begun.
+  // Whether a call of the agent of `owner` with `evd` is queued and has not begun.
   [[nodiscard]] static bool is_queued(Ia& ia, const void* owner, const Evd& evd) noexcept;
-  // Makes such calls name `to` instead; if it is null, there are none. Returns whether one was
-  // dropped.
+  // Makes such calls name `to` instead of `evd`; drops them if `to` is null. Returns whether a call
+  // was dropped.
   static bool redirect(Ia& ia, const void* owner, const Evd& evd, Evd* to) noexcept;
 
   // Whether the calling thread is running an agent of `ia`.

@@ -17,13 +17,13 @@ namespace udapl::dapl {
 inline constexpr DAT_RETURN kWaitAgain = 0x7FFFFFFF;
 
 // The body of dat_evd_wait and dat_cno_wait: calls `wait(deadline)` until it has a result, then
-// `end(result)`. The call is a cancellation point, since programs end threads that wait by
-// pthread_cancel. A thread that sleeps is not woken for that: it notices when Adapter::block()
-// returns after some seconds, or, if it permits cancellation at any time, within
+// `end(result)`. The call is a cancellation point, since programs end waiting threads with
+// pthread_cancel. That does not wake a thread that sleeps here: the thread notices it when
+// Adapter::block() returns after some seconds, or, if its cancellation type is asynchronous, within
 // kCancellationDelay. Not noexcept: a cancelled thread is unwound from here, without end(), and so
-// is one that a signal handler ends by pthread_exit while it sleeps (docs/adr/0088). Between
-// the calls of `wait` the thread may stay registered as a waiter; a destructor in the caller then
-// has to end that.
+// is a thread that a signal handler ends by pthread_exit while it sleeps (docs/adr/0088). The
+// thread may stay registered as a waiter between two calls of `wait`; a destructor in the caller
+// then has to deregister it.
 template <class Wait, class End>
 [[nodiscard]] DAT_RETURN wait_cancellably(DAT_TIMEOUT timeout, Wait wait, End end) {
   constexpr auto kCancellationDelay = std::chrono::milliseconds(100);
