@@ -20,8 +20,8 @@
 
 namespace udapl::transport {
 
-// The most bytes of private data in the messages that set up a connection. A reply and a rejection
-// have room for no less than a request.
+// The most bytes of private data in the messages that set up a connection. Replies and rejections
+// have room for at least as much as requests.
 struct PrivateDataRoom {
   int request = 0;
   int reply = 0;
@@ -98,8 +98,9 @@ class Adapter {
   virtual Result<std::unique_ptr<Cq>> create_cq_to_block(int depth, CqSink& sink) {
     return create_cq(depth, sink);
   }
-  // For a CNO whose consumer sleeps outside of the library: a descriptor that is also readable
-  // while `signal` is. Null if there is none that shows more than that. Throws std::bad_alloc.
+  // Creates the descriptor of a CNO whose consumer sleeps outside of the library: readable while
+  // the descriptor `signal` is, and while events of CQs are waiting. Null if the transport cannot
+  // show CQ events in a descriptor; the consumer then gets `signal`. Throws std::bad_alloc.
   virtual std::unique_ptr<EventDescriptor> create_event_descriptor(int signal) {
     (void)signal;
     return nullptr;
@@ -110,8 +111,8 @@ class Adapter {
     (void)descriptor;
     return create_cq(depth, sink);
   }
-  // For a CNO whose consumer sleeps in the library. Null if that is to sleep in block(). Throws
-  // std::bad_alloc.
+  // Creates the place in which the only waiter of a CNO sleeps. Null if it is to sleep in block().
+  // Throws std::bad_alloc.
   virtual std::unique_ptr<WaitPlace> create_wait_place() { return nullptr; }
   // Like create_cq(); the CQ can be armed for this place.
   virtual Result<std::unique_ptr<Cq>> create_cq_for(WaitPlace& place, int depth, CqSink& sink) {
@@ -134,10 +135,10 @@ class Adapter {
   virtual WaitResult block(WaitWord& word, std::uint32_t seen,
                            const Deadline& deadline) noexcept = 0;
 
-  // What a consumer is to call, with no lock held, when it has polled in vain and calls no
-  // Cq::progress(). The call makes no sink call itself: it makes sure that the service thread does,
-  // unless another thread drives. Like progress(), it can be called for some time after the
-  // destruction.
+  // The function that a consumer calls, with no lock held, when it has polled in vain and does not
+  // call Cq::progress(). It makes no sink calls, but makes sure that the service thread makes them
+  // unless another thread drives. Like Cq::progress(), it can be called for some time after the
+  // destruction of the adapter.
   [[nodiscard]] virtual Call idle_poll() noexcept = 0;
 };
 

@@ -78,10 +78,10 @@ class IncomingConnection {
   [[nodiscard]] virtual int peer_rdma_read_in() const noexcept = 0;
   [[nodiscard]] virtual int peer_rdma_read_out() const noexcept = 0;
 
-  // Accepts into `qp` (idle, created by the same adapter, not destroyed before its sink has been
-  // notified). That QP's sink reports the outcome: on_established or on_accept_failed. After
-  // success the request is consumed. An error (private data too long for this peer, unsuitable QP)
-  // leaves request, QP and peer unchanged.
+  // Accepts into `qp`, which is idle and was created by the same adapter. Its sink gets the
+  // outcome: on_established or on_accept_failed; do not destroy the QP before that. After success
+  // the request is consumed. An error (private data too long for this peer, unsuitable QP) leaves
+  // request, QP and peer unchanged.
   virtual Status accept(Qp& qp, PrivateData private_data) = 0;
   // Notifies the peer that the consumer rejects (on_rejected at the peer). The request is consumed.
   // May block briefly.

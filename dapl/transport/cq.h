@@ -20,8 +20,8 @@ class WaitPlace;
 // A completion queue: where QPs report finished work. Thread-safe. Owned by an EVD, which outlives
 // every QP that feeds it.
 //
-// A thread may be polling the EVD while another one destroys both. Therefore the lock can be used,
-// and progress() of a final class called, for some time after the destruction.
+// A thread may be polling the EVD while another one destroys EVD and CQ. Therefore the lock can be
+// used, and progress() of a final class called, for some time after the destruction.
 class Cq {
  public:
   virtual ~Cq() = default;
@@ -41,23 +41,23 @@ class Cq {
   virtual int poll(Completion* out, int max) noexcept UDAPL_REQUIRES(lock) = 0;
 
   // Does pending work of the transport in the caller's thread, without blocking; may call sinks, so
-  // no lock may be held. Does nothing while another thread does it, when called from a sink, and in
-  // most of a long row of calls that find nothing. A no-op where hardware does the work. Returns
-  // false if it did nothing: then an earlier poll() need not be repeated.
+  // no lock may be held. Does nothing if another thread is doing that work, if called from a sink,
+  // and in most calls of a long series that finds nothing. A no-op where hardware does the work.
+  // Returns false if it did nothing: the caller then need not poll again.
   virtual bool progress() noexcept = 0;
 
-  // Requests one CqSink::on_notify when the next notification completion arrives: every failed one,
-  // every successful one that is not kQuiet, and for a QP with solicited_only only solicited
-  // receives. Completions that have arrived before do not notify: poll after arming. Arming an
-  // armed CQ has no effect.
+  // Requests one CqSink::on_notify when the next notification completion arrives. These are all
+  // failed completions, and the successful ones without kQuiet; of the receives of a QP with
+  // solicited_only, only the solicited ones. Completions that have arrived before do not notify:
+  // poll after arming. Arming an armed CQ has no effect.
   virtual void arm() noexcept = 0;
-  // The same, but the notification concerns only threads in Adapter::block(): while none is there,
-  // it may come as late as the next one does.
+  // Like arm(), but only threads in Adapter::block() need the notification: while no thread is
+  // there, it may be delayed until the next one enters.
   virtual void arm_for_waiters() noexcept { arm(); }
-  // The same, but the notification concerns only the caller, which goes on to call block().
+  // Like arm(), but only the calling thread needs the notification; it calls block() next.
   virtual void arm_to_block() noexcept { arm_for_waiters(); }
-  // Sleeps as Adapter::block() does, if nothing but this CQ, or a thread that changes the word, can
-  // end the wait. Otherwise returns nothing, and does nothing: then that is to be called.
+  // Sleeps as Adapter::block() does, if only this CQ, or a thread that changes the word, can end
+  // the wait. Otherwise does nothing and returns nullopt: the caller then calls Adapter::block().
   virtual std::optional<WaitResult> block(WaitWord& word, std::uint32_t seen,
                                           const Deadline& deadline) noexcept {
     (void)word;
@@ -65,21 +65,21 @@ class Cq {
     (void)deadline;
     return std::nullopt;
   }
-  // The same, but the notification concerns only the thread that sleeps on this descriptor: it may
-  // be left to EventDescriptor::take_events(). Until the next call of arm().
+  // Like arm(), but only a thread that sleeps on this descriptor needs the notification: it may be
+  // delayed until EventDescriptor::take_events() is called. Effective until the next call of arm().
   virtual void arm_for_descriptor(EventDescriptor& descriptor) noexcept {
     (void)descriptor;
     arm();
   }
-  // The same, but the notification concerns only the thread that sleeps in WaitPlace::block() or
-  // calls WaitPlace::take_events(), unless the place is given up.
+  // Like arm(), but only the thread that sleeps in WaitPlace::block(), or calls
+  // WaitPlace::take_events(), needs the notification, unless the place is given up.
   virtual void arm_for_place(WaitPlace& place) noexcept {
     (void)place;
     arm_for_waiters();
   }
-  // Called after arm(), by a consumer that has polled since and wakes in vain before `count` more
-  // notification completions have arrived. If none has, the CQ may let all but the last one pass
-  // without notifying. Ends with the next arm().
+  // Called after arm() by a consumer that has polled since then and has no use for a wake-up before
+  // `count` more notification completions have arrived. The CQ may then notify only for the last of
+  // them, if none has arrived yet. Effective until the next arm().
   virtual void await_several(std::size_t count) noexcept { (void)count; }
 
   // Completions waiting now. A snapshot.

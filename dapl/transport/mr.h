@@ -29,8 +29,8 @@ class Mr {
   virtual ~Mr() = default;
 
   [[nodiscard]] virtual DAT_LMR_CONTEXT lmr_context() const noexcept = 0;
-  // The key for peers. Without a remote privilege it is as good as any, and they are refused the
-  // access (docs/compatibility.md C139).
+  // The key for peers. Memory without a remote privilege has one as well, but peers that use it are
+  // refused the access (docs/compatibility.md C139).
   [[nodiscard]] virtual DAT_RMR_CONTEXT rmr_context() const noexcept = 0;
 
   // Whether a window is bound to it, or a bind is posted and has not failed. Then it must not be

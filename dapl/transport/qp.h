@@ -31,7 +31,7 @@ struct QpInit {
   int max_rdma_read_out;  // reads that this QP keeps in flight, fewer if the peer serves fewer;
                           // further ones wait in the queue
   int max_unseen;         // completions of kUnseen requests in request_cq, beyond its depth
-  bool solicited_only;    // of this QP's receive completions only solicited ones are notifications
+  bool solicited_only;    // of the QP's successful receives, only solicited ones notify
   bool delayed_ack = false;  // Sends and RDMA Writes complete when the peer has placed their
                              // data; false unless Attributes::delayed_ack
 };
@@ -89,14 +89,14 @@ class Qp {
                                        const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                        std::uint64_t swap, WorkFlags) noexcept = 0;
 
-  // Called by a post that finds as many requests outstanding as may be. Does what a poll would do
-  // for those of this QP: sends what waits to be sent with others, reads the answers that have
-  // arrived, and reports on the CQ what is known to be done. Does not block. The core's lock of the
-  // queue may be held.
+  // Called by a post that finds the request queue full. Does for the requests of this QP what a
+  // poll would do: sends those that were kept back to be sent together with others, reads the
+  // answers that have arrived, and reports finished requests on the CQ. Does not block. The core's
+  // lock of the queue may be held.
   virtual void complete_requests() noexcept {}
-  // Called by such a post, again and again, while nothing is done. If the answer of the peer's host
-  // on which a request depends is on its way, waits for a moment, and does the same. Returns false
-  // if there is nothing to wait for, or if the post has waited long enough.
+  // Called by such a post, repeatedly, until a request is complete. If the peer's host is to send
+  // an answer on which a request depends, waits briefly and then does what complete_requests()
+  // does. Returns false if there is nothing to wait for, or if the post has waited long enough.
   virtual bool await_answer(Backoff&) noexcept { return false; }
 
   // Changes everything but context, sink and srq. Only while idle. Receives that are posted stay
@@ -114,8 +114,8 @@ class Qp {
   // on_disconnected or on_broken comes. Neither blocks.
   virtual void disconnect(DisconnectMode mode) noexcept = 0;
 
-  // Of a connection whose end was not reported yet: whether it has failed or ended, so that
-  // on_broken or on_disconnected is about to come.
+  // Whether the connection has failed or ended and this is not reported yet: on_broken or
+  // on_disconnected is about to be called.
   [[nodiscard]] virtual bool failed() const noexcept { return false; }
 
   // In the error state: whether flushed work may still arrive at the CQs.

@@ -6,16 +6,16 @@
 
 #include <memory>
 
-// The calls of a transport into the core. They are made by the adapter's service thread, and by
-// application threads inside Cq::progress, Cq::block and Adapter::block, and nowhere else: the
-// consequences of a post, poll, connect, disconnect ... are left to those threads, so the core may
-// hold its own locks around every other call. They are never made with a lock of the transport
-// held, and never concurrently for the same object. One exception: take_events() of EventDescriptor
-// and WaitPlace, and WaitPlace::block, call CqSink::on_notify in their caller's thread, maybe
-// beside another such call. Sinks do not block. A sink may call back into the transport, and may
-// destroy the very object that it is called for (a consumer's proxy agent may free an EP): then the
-// destructor does not wait for the call in which it runs; in all other threads it waits for a
-// running call of its object to end.
+// The calls of a transport into the core. Only the adapter's service thread, and application
+// threads inside Cq::progress, Cq::block and Adapter::block, make them. A post, poll, connect or
+// disconnect leaves its consequences to those threads, so the core may hold its own locks around
+// every other call. Sink calls are never made with a lock of the transport held, and never
+// concurrently for the same object. One exception: take_events() of EventDescriptor and WaitPlace,
+// and WaitPlace::block, call CqSink::on_notify in their caller's thread, possibly concurrently with
+// another such call. Sinks do not block. A sink may call back into the transport, and may destroy
+// the very object that it is called for (a consumer's proxy agent may free an EP): the destructor
+// then does not wait for the call in which it runs. A destructor in any other thread waits until a
+// running sink call of its object has ended.
 namespace udapl::transport {
 
 class IncomingConnection;
@@ -86,13 +86,13 @@ class ConnectionSink {
   // ended the connection, including a local disconnect.
   virtual void on_srq_released() noexcept {}
 
-  // Queries, not reports; any lock may be held. Return the number of posted receives of the QP's
-  // own queue, and of posted requests, including those whose completions have not been taken. For
-  // transports that do not count them.
+  // Queries, not reports, for transports that do not count posted work; any lock may be held. They
+  // return the number of posted receives of the QP's own queue, and of posted requests, including
+  // those whose completions have not been dequeued.
   [[nodiscard]] virtual int receives_held() const noexcept { return 0; }
   [[nodiscard]] virtual int requests_held() const noexcept { return 0; }
-  // No report either: a message is expected on this connection. Fetches into the caches what posts
-  // and completions need, and changes nothing.
+  // Not a report either. Called when a message is expected on this connection: prefetches what
+  // posts and completions need, and changes nothing.
   virtual void prepare() const noexcept {}
 
  protected:
@@ -101,8 +101,8 @@ class ConnectionSink {
 
 class ListenSink {
  public:
-  // A peer requests a connection. The sink owns the request; destroying it undecided refuses the
-  // peer as the stack, not as the consumer, would.
+  // A peer requests a connection. The sink owns the request. Destroying it without accepting or
+  // rejecting it refuses the peer (on_refused there, not on_rejected).
   virtual void on_request(std::unique_ptr<IncomingConnection> request) noexcept = 0;
 
  protected:
@@ -113,9 +113,10 @@ class CqSink {
  public:
   // A notification arrived at an armed CQ (see Cq::arm), which is disarmed now.
   virtual void on_notify() noexcept = 0;
-  // Called in place of on_notify by a thread in Adapter::block() or Cq::block(), which waits for
-  // `word`, with locks of the transport held, and possibly beside other calls. Returns false, and
-  // does nothing, if the notification may concern anyone else. Otherwise changes the word.
+  // Called instead of on_notify, by a thread that waits for `word` in Adapter::block() or
+  // Cq::block(), with locks of the transport held, and possibly concurrently with other calls. If
+  // only that thread needs the notification, changes the word and returns true. Otherwise does
+  // nothing and returns false.
   virtual bool notify_waiter(WaitWord& word) noexcept {
     (void)word;
     return false;

@@ -59,13 +59,13 @@ class SinkGate {
     if ((waiting_.load(std::memory_order_acquire) & ~kClosed) != 0) deferred_.hurry();
   }
 
-  // Cancels the pending calls of the set (1 << number); one that has begun in another thread may
-  // still run. Any lock may be held.
+  // Cancels the pending calls whose bits (1 << number) are set in `calls`; one that has begun in
+  // another thread may still run. Any lock may be held.
   void cancel(std::uint32_t calls) noexcept {
     waiting_.fetch_and(~calls | kClosed, std::memory_order_acq_rel);
   }
 
-  // Like cancel(), by default of all calls, but also waits for one that runs in another thread:
+  // Like cancel(), by default for all calls, but also waits for a call that runs in another thread:
   // hold no lock that the sink could acquire. Calls posted afterwards are made.
   void drain(std::uint32_t calls = ~kClosed) noexcept {
     cancel(calls & ~kClosed);
@@ -73,8 +73,8 @@ class SinkGate {
     if ((waiting_.load(std::memory_order_acquire) & ~kClosed) != 0) deferred_.post();
   }
 
-  // No further call begins. Waits for one that runs in another thread: hold no lock that the sink
-  // could acquire. Idempotent.
+  // No call begins after this. Waits for a call that runs in another thread: hold no lock that the
+  // sink could acquire. Idempotent.
   void close() noexcept {
     waiting_.store(kClosed, std::memory_order_release);
     deferred_.close();

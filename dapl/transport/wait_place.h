@@ -8,25 +8,25 @@
 
 namespace udapl::transport {
 
-// Where a thread sleeps until an event of one of several CQs arrives that were armed for it
-// (Cq::arm_for_place). Nobody else is told of these events, unless arm(), arm_for_waiters() or
-// arm_to_block() is called for one of the CQs, or give_up(). Thread-safe. Owned by a CNO; CQs that
-// were made for it may outlive it.
+// Where a thread sleeps until an event arrives of any CQ that was armed for the place
+// (Cq::arm_for_place). Only that thread is notified of these events, until arm(), arm_for_waiters()
+// or arm_to_block() is called for a CQ, or give_up() for the place. Thread-safe. Owned by a CNO;
+// CQs that were created for it may outlive it.
 class WaitPlace {
  public:
   virtual ~WaitPlace() = default;
 
-  // Sleeps as Adapter::block() does, for one thread at a time, and makes the notifications of the
-  // CQs whose events have arrived: even if the deadline has passed. Returns nothing if the place is
-  // given up: then Adapter::block() is to be called. No lock may be held.
+  // Sleeps as Adapter::block() does, one thread at a time, and calls CqSink::on_notify for each CQ
+  // whose event has arrived, even if the deadline has passed. Returns nullopt if the place is given
+  // up: the caller then calls Adapter::block(). No lock may be held.
   virtual std::optional<WaitResult> block(WaitWord& word, std::uint32_t seen,
                                           const Deadline& deadline) noexcept = 0;
-  // Makes the notifications of those CQs whose events are waiting, in the caller's thread. No lock
+  // Calls CqSink::on_notify, in the caller's thread, for each CQ whose event is waiting. No lock
   // may be held.
   virtual void take_events() noexcept = 0;
-  // For ever, the notifications are made as those of other CQs. A thread that sleeps here goes on
-  // until its word changes. Returns false if the place had been given up before. Any lock may be
-  // held.
+  // From now on, and for good, the CQs of this place notify as all other CQs do. A thread that
+  // sleeps here continues to sleep until its word changes. Returns false if the place had been
+  // given up before. Any lock may be held.
   virtual bool give_up() noexcept = 0;
 };
 
