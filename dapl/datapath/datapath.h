@@ -5,10 +5,11 @@
 #include "dapl/datapath/post.h"
 #include "dapl/objects/guard.h"
 
-// The posts as table entries: find the object, post, trace a refusal. Each call was dispatched
-// through the first word of the object, so there is an object, and a gate in its header tells
-// whether it is an EP that accepts plain posts. Templates over a provider's final transport
-// classes, so that the transport's own function is called directly and may be inlined.
+// The posts as entries of the provider table: each finds the object, posts, and traces a refusal.
+// The registry has dispatched the call through the first word of the object, so the handle points
+// to an object header; a gate in the header tells whether the object is an EP that accepts plain
+// posts. The entries are templates over a provider's final transport classes, so that they call the
+// transport's own functions directly and the compiler may inline these.
 namespace udapl::dapl::calls {
 
 // The last step of the ladder below.
@@ -20,7 +21,7 @@ template <class Post, HotQp Q, class... Remote>
   Ep* const ep = handle_cast<Ep>(handle);
   if (ep == nullptr) [[unlikely]]
     return post::bad_handle(handle, Post::kName, DAT_INVALID_HANDLE_EP);
-  for (Backoff backoff;; backoff.wait()) {  // while another thread is replacing the queue
+  for (Backoff backoff;; backoff.wait()) {  // retries while another thread is replacing the queue
     const post::Outcome outcome = Post::template run<Q, TakeLock, post::Shape::kAny>(
         *ep, {local, count}, cookie, remote..., flags);
     if (post::is_final(outcome)) [[likely]]
@@ -28,18 +29,19 @@ template <class Post, HotQp Q, class... Remote>
   }
 }
 
-// A post on an EP, as a ladder of functions. plain() is the table's entry. Each of the first four
-// is for posts of one shape (post_submit.h), and compiled without the checks that the shape makes
-// redundant. A post of another shape, or one that cannot be posted in its shape now, reaches
-// any_post(), which checks everything. Each is a function of its own, so that a plain post saves no
-// registers for the others.
+// A post on an EP, as a ladder of functions. plain() is the entry in the provider table. Each
+// function of this class is for posts of one shape (post_submit.h), and compiled without the checks
+// that the shape makes redundant. A post of another shape, or one that cannot be posted in its
+// shape now, goes on to any_post(), which checks everything. They are separate functions so that a
+// plain post saves no registers for the others.
 //
-// plain() enters the guard before it reads the gate; the function that makes the post leaves it,
-// also if that is another one. any_post() takes the lock of the queue in every table, as do the
-// posts that are not on this ladder.
+// plain() enters the guard before it reads the gate; the function that completes the post leaves
+// the guard, even if it is another one. any_post() takes the lock of the queue in both tables, as
+// do the posts that are not on this ladder.
 //
-// Post: which post it is (post.h). Remote: the argument for the remote memory, if there is one, at
-// its position in the DAT call, so that no argument changes its register on the way.
+// Post: the class of the post (post.h). Remote: the type of the argument for the remote memory, if
+// there is one, at its position in the DAT call, so that no argument changes its register on the
+// way.
 template <class Post, HotQp Q, Guard G, class... Remote>
 class Ladder {
  public:
@@ -79,8 +81,8 @@ class Ladder {
     return any_post<Post, Q, Remote...>(handle, count, local, cookie, remote..., flags);
   }
 
-  // The same again, after the post has found no free slot, but has looked for more (Post::kLooks):
-  // as every post does on a queue that the program keeps full.
+  // Tries the plain post a second time, after the first try has found no free slot and has then
+  // looked for freed ones (Post::kLooks). If a program keeps its queue full, every post comes here.
   [[nodiscard, gnu::noinline, gnu::flatten]] static DAT_RETURN once_more(
       DAT_EP_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local, DAT_DTO_COOKIE cookie,
       Remote... remote, DAT_COMPLETION_FLAGS flags) noexcept {
@@ -197,8 +199,9 @@ DAT_RETURN rmr_bind(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_handle, const DAT_
   return post::finish(handle, "rmr_bind", outcome);
 }
 
-// The call was dispatched through the first word of the object. The SRQ is checked again when the
-// guard keeps it: another thread may be ending it.
+// The registry has dispatched the call through the first word of the object, so there is an object.
+// Whether it is a live SRQ is checked after the guard was entered, since another thread may be
+// freeing it.
 template <HotSrq S, Guard G>
 DAT_RETURN srq_post_recv(DAT_SRQ_HANDLE handle, DAT_COUNT count, DAT_LMR_TRIPLET* local,
                          DAT_DTO_COOKIE user) noexcept {

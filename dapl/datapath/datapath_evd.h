@@ -12,7 +12,7 @@
 // dequeue, concurrently with posts and waits.
 namespace udapl::dapl {
 
-// Called for an empty EVD of a transport that makes progress in its callers' threads. Another
+// Called when the EVD was empty and the transport makes progress in its callers' threads. Another
 // thread may free the EVD meanwhile.
 template <CompletionQueue C>
 [[nodiscard, gnu::noinline]] DAT_RETURN dequeue_with_progress(Evd& evd, DAT_EVENT* event) noexcept {
@@ -24,7 +24,7 @@ template <CompletionQueue C>
   return DAT_QUEUE_EMPTY;
 }
 
-// Handles invalid handles, and EVDs that have more to check than their completions.
+// A dequeue that checks everything: the handle, the pointer, a waiter, the ring of other events.
 template <CompletionQueue C>
 [[nodiscard, gnu::noinline]] DAT_RETURN dequeue_validating(DAT_EVD_HANDLE handle,
                                                            DAT_EVENT* event) noexcept {
@@ -49,7 +49,7 @@ namespace calls {
 // compare with the codes that OpenFabrics returns (docs/compatibility.md C18).
 template <CompletionQueue C>
 DAT_RETURN evd_dequeue(DAT_EVD_HANDLE handle, DAT_EVENT* event) noexcept {
-  // The call was dispatched through the first word of the object.
+  // The registry has dispatched the call through the first word of the object, so there is one.
   auto& object = *static_cast<ObjectHeader*>(handle);
   if (object.dequeue_gate.load(std::memory_order_acquire) != 0 || event == nullptr) [[unlikely]]
     return dequeue_validating<C>(handle, event);

@@ -31,9 +31,10 @@ Cookie* claim_reaped(Queue& queue) noexcept UDAPL_REQUIRES(queue.lock) {
 
 }  // namespace
 
-// As with hardware, completions appear without a poll, and a request whose effect the peer has
-// shown is done. In every state that takes requests there is a QP. The lock is held while an answer
-// is awaited, although a SpinLock is not meant for that (docs/adr/0110).
+// Programs expect, as of hardware, that requests complete without a poll, and that a request is
+// complete once the peer has shown its effect: so a post on a full queue completes what it can, and
+// waits for answers on which requests depend. The QP is not null in a state that takes requests.
+// The lock stays held during the wait, although a SpinLock is not meant for that (docs/adr/0110).
 Cookie* reclaim(RequestQueue& queue) noexcept {
   Cookie* cookie = claim_reaped(queue);
   if (cookie != nullptr) return cookie;
@@ -79,7 +80,7 @@ DAT_RETURN check_bind_rights(const Bind& bind, const Pz* ep_pz) noexcept {
   if (bind.lmr == nullptr || bind.range.segment_length == 0) return DAT_SUCCESS;
   const int has = bind.lmr->privileges();
   const int wants = bind.privileges;
-  // Local reading needs no privilege (docs/compatibility.md C1).
+  // A window for remote reading does not need the LMR's LOCAL_READ (docs/compatibility.md C1).
   if ((wants & DAT_MEM_PRIV_REMOTE_WRITE_FLAG) != 0 && (has & DAT_MEM_PRIV_LOCAL_WRITE_FLAG) == 0)
     return dat_error(DAT_PRIVILEGES_VIOLATION, DAT_PRIVILEGES_WRITE);
   return DAT_SUCCESS;

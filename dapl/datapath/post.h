@@ -9,11 +9,11 @@
 // The steps of each post on an EP: under the lock of its queue it checks its arguments in the order
 // of docs/semantics.md#order-of-checks, then takes the steps that all posts share.
 //
-// Send, Receive, RdmaWrite and RdmaRead are posted by calls::Ladder (datapath.h). Each tells the
-// name of its call for traces, the gate in the header of its EP and where it announces itself
-// there, whether its completion can be suppressed, whether it looks for freed slots before it
-// returns kTryAgain, and in run() the steps for each shape. run() returns kTryAgain only if nothing
-// has been done.
+// calls::Ladder (datapath.h) posts Send, Receive, RdmaWrite and RdmaRead. Each of these classes has
+// the name of its call for traces, the gate in the header of the EP and the flag there by which it
+// announces a post, whether its completion can be suppressed, whether it looks for freed slots
+// before it returns kTryAgain, and run(), the steps for each shape. run() returns kTryAgain only if
+// it has done nothing.
 namespace udapl::dapl::post {
 
 using transport::Operation;
@@ -21,7 +21,7 @@ using transport::Operation;
 // Stands for a null remote triplet: a transfer of length 0 needs no remote range.
 inline constexpr DAT_RMR_TRIPLET kNoRemoteRange{};
 
-// Send, RDMA Write and RDMA Read. `remote` is not for a Send.
+// Send, RDMA Write and RDMA Read. A Send ignores `remote`.
 template <Operation kOperation, HotQp Q, Guard G, Shape kShape>
 [[nodiscard, gnu::always_inline]] inline Outcome transfer(Ep& ep, const Segments& local,
                                                           DAT_DTO_COOKIE cookie,
@@ -48,7 +48,7 @@ template <Operation kOperation, HotQp Q, Guard G, Shape kShape>
                kSend ? "longer than the largest message" : "longer than the largest RDMA transfer");
   if constexpr (!kGated<kShape>)
     flags = legal(flags, kSend ? queue.legal_flags : queue.legal_flags & kRdmaFlags);
-  // The local segments give the length, as always; some programs leave the remote length 0.
+  // The length of a Read is that of its local segments: some programs leave the remote length 0.
   DAT_RMR_TRIPLET from;
   if constexpr (kRead) {
     from = *remote;
@@ -224,7 +224,7 @@ template <HotQp Q, Guard G, Shape kShape>
               "max_recv_dtos are outstanding"};
   }
   cookie->user = user;
-  if constexpr (!kGated<kShape>) cookie->length = 0;  // for traces; the completion has it
+  if constexpr (!kGated<kShape>) cookie->length = 0;  // for traces; the completion has the length
   cookie->operation = DAT_DTO_RECEIVE;
   cookie->suppressed = false;
   cookie->ib_extension = false;
@@ -248,8 +248,8 @@ template <HotQp Q, Guard G, Shape kShape>
   return kPosted;
 }
 
-// A receive for an SRQ. The pool of cookies has its own lock: they are returned out of order, by
-// any dequeuing thread.
+// A receive for an SRQ. The pool of cookies has its own lock, because any dequeuing thread returns
+// cookies, in any order.
 template <HotSrq S, Guard G>
 [[nodiscard, gnu::always_inline]] inline Outcome srq_receive(Srq& srq, const Segments& local,
                                                              DAT_DTO_COOKIE user) noexcept {

@@ -9,12 +9,12 @@
 #include <type_traits>
 
 // The parts that all posts share: the outcome, the segments, the request, and the steps after a
-// post's own checks, which are state, cookie and one transport call. These steps run with the
-// queue's lock held. No allocation, no system call; refusals leave by unlikely branches with a
-// reason that refused() traces after the lock is released.
+// post's own checks: the check of the EP's state, the cookie, one transport call. These steps run
+// with the queue's lock held, allocate nothing and make no system call. Refusals leave by unlikely
+// branches with a reason that refused() traces after the lock is released.
 namespace udapl::dapl {
 
-// The transport classes of a provider are final, so that its calls are direct.
+// The transport classes of a provider are final, so that their functions are called directly.
 template <class Q>
 concept HotQp = std::derived_from<Q, transport::Qp> && std::is_final_v<Q>;
 template <class S>
@@ -41,9 +41,9 @@ struct Outcome {
 inline constexpr Outcome kPosted{DAT_SUCCESS, nullptr};
 // Not a final outcome: nothing has been done, and the post must be retried in the shape kAny, or
 // after the queue has been replaced. Its code is not one of DAT's. is_final() recognises it by the
-// address in `why`, which the compiler knows on each path through a post: the check then costs
-// nothing, while a check of the code (the transport's, so unknown) or of a separate flag costs a
-// post four to thirty instructions.
+// address in `why`, which the compiler knows on each path through a post, so that the check costs
+// nothing. A check of the code, which comes from the transport and is unknown to the compiler, or
+// of a separate flag costs a post four to thirty instructions.
 inline constexpr char kAgain[] = "again";
 inline constexpr Outcome kTryAgain{0x7FFFFFFF, kAgain};
 static_assert(kTryAgain.code != DAT_SUCCESS && (kTryAgain.code & DAT_CLASS_ERROR) == 0);
@@ -52,13 +52,13 @@ static_assert(kTryAgain.code != DAT_SUCCESS && (kTryAgain.code & DAT_CLASS_ERROR
 }
 inline constexpr Outcome kNotSupported{dat_error(DAT_MODEL_NOT_SUPPORTED),
                                        "not supported by the transport"};
-// The subset of a send's flags that other requests may carry.
+// The flags of a Send that other requests may have as well.
 inline constexpr auto kRdmaFlags = ~std::uint32_t{DAT_COMPLETION_SOLICITED_WAIT_FLAG};
 inline constexpr int kRemotePrivileges =
     DAT_MEM_PRIV_REMOTE_READ_FLAG | DAT_MEM_PRIV_REMOTE_WRITE_FLAG;
 
 // The effective subset of a program's flags. Flags that mean nothing for the request, or that the
-// EP's attributes do not allow, have never been refused (docs/compatibility.md C101).
+// EP's attributes do not allow, are ignored, not refused (docs/compatibility.md C101).
 [[nodiscard]] constexpr DAT_COMPLETION_FLAGS legal(DAT_COMPLETION_FLAGS flags,
                                                    std::uint32_t mask) noexcept {
   return static_cast<DAT_COMPLETION_FLAGS>(static_cast<std::uint32_t>(flags) & mask);
@@ -86,7 +86,7 @@ struct Segments {
   const DAT_LMR_TRIPLET* list;
   DAT_COUNT count;
 
-  // A negative count is a huge one.
+  // A negative count is a huge unsigned one, and does not fit.
   [[nodiscard]] bool fit(std::uint32_t limit) const noexcept {
     return static_cast<std::uint32_t>(count) <= limit && (count == 0 || list != nullptr);
   }
@@ -111,9 +111,9 @@ inline constexpr bool kOneSegment = kShape == Shape::kPlain || kShape == Shape::
 template <Shape kShape>
 inline constexpr bool kGated = kShape != Shape::kAny;
 
-// Whether the post has that shape. Checks the gate (of the queue, on an object of any type) and the
-// flags first, then the list. A traced post is kAny: a call on this path would cost all posts
-// registers.
+// Whether the post has the shape: has_shape() is both functions before it. `gate` is that of the
+// queue, in an object that may be of any type. A traced post has the shape kAny, because a trace
+// call on this path would make all posts save registers.
 template <Shape kShape>
 [[nodiscard, gnu::always_inline]] inline bool gate_allows(const std::atomic<std::uint32_t>& gate,
                                                           DAT_COMPLETION_FLAGS flags) noexcept {
@@ -155,15 +155,15 @@ concept PostsGated = requires(Q& qp, const transport::Transfer& transfer, transp
   { qp.post_list_recv(id, list, count) } -> std::same_as<DAT_RETURN>;
 };
 
-// Claims a slot; null: none is free. Only kAny checks for slots freed by completions: that would
-// cost the other shapes registers.
+// Claims a slot; null: none is known to be free. Only kAny looks for slots that completions have
+// freed: a look would make the other shapes save registers.
 template <Shape kShape>
 [[nodiscard, gnu::always_inline]] inline Cookie* claim(CookieRing& cookies) noexcept {
   return kShape == Shape::kAny ? cookies.claim() : cookies.claim_known();
 }
 
-// The data of a request, kept apart from its cookie: the cookie has a union, which would force the
-// structure into memory.
+// What submit() writes into the cookie of a request. It is not a Cookie, because that has a union,
+// which would keep the compiler from holding the fields in registers.
 struct Request {
   DAT_DTOS operation;
   std::uint64_t length;
@@ -187,7 +187,8 @@ template <Shape kShape>
   const bool suppressed = (flags & DAT_COMPLETION_SUPPRESS_FLAG) != 0 || queue.discard != nullptr;
   Signalling how{work_flags(flags), suppressed, 0};
   if (!suppressed) return how;
-  // Every few requests one completes without a notification, so that slots become free again.
+  // After max_silent suppressed requests, one is signalled, without a notification, so that its
+  // completion frees the slots.
   how.work |= transport::kQuiet | transport::kUnseen;
   if (queue.silent < queue.max_silent) {
     how.silent = queue.silent + 1;
@@ -208,7 +209,7 @@ template <class Q, Shape kShape, class Call>
     if (!takes_requests(state)) [[unlikely]]
       return {wrong_state(state), "the EP is not connected"};
   }
-  // A suppressed request that must complete anyway has the shape kAny.
+  // A suppressed request that must be signalled, so that slots become free, has the shape kAny.
   if (kShape == Shape::kSuppressed && queue.silent >= queue.max_silent) [[unlikely]]
     return kTryAgain;
   Cookie* cookie = claim<kShape>(queue.cookies);
@@ -233,7 +234,7 @@ template <class Q, Shape kShape, class Call>
   if (kShape == Shape::kAny && trace::enabled(trace::kDetail)) [[unlikely]]
     point::post(ep, *cookie, flags);
   queue.cookies.commit(*cookie);
-  if (kShape == Shape::kSuppressed) ++queue.silent;  // now: later it would occupy a register
+  if (kShape == Shape::kSuppressed) ++queue.silent;  // after the call it would need a register
   const DAT_RETURN code =
       call(*static_cast<Q*>(queue.qp), reinterpret_cast<transport::WorkId>(cookie), how.work);
   if (code != DAT_SUCCESS) [[unlikely]] {
