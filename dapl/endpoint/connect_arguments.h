@@ -7,15 +7,15 @@
 // Checks of arguments that several connection calls share. Each traces its refusals.
 namespace udapl::dapl {
 
-// A consumer's private data. `size_arg`, `data_arg`: subtypes for a size that is negative or more
-// than `most`, and for null data of some size.
+// Checks a consumer's private data. Subtypes of a refusal: `size_arg` if the size is negative or
+// more than `most`, `data_arg` if the pointer is null and the size is not 0.
 [[nodiscard]] Result<transport::PrivateData> check_private_data(DAT_COUNT most, DAT_COUNT size,
                                                                 const void* data,
                                                                 DAT_RETURN size_arg,
                                                                 DAT_RETURN data_arg) noexcept;
 
-// The address of a peer. INVALID_PARAMETER with `arg` if null, INVALID_ADDRESS if it can never be a
-// peer's.
+// Checks the address of a peer. INVALID_PARAMETER with `arg` if it is null, INVALID_ADDRESS if no
+// peer can have it.
 [[nodiscard]] Result<transport::SocketAddress> check_peer(DAT_IA_ADDRESS_PTR address,
                                                           DAT_RETURN arg) noexcept;
 

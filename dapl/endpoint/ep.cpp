@@ -27,7 +27,7 @@ Ep::~Ep() {
   std::unique_ptr<transport::Qp> qp;
   {
     const ScopedLock lock(mutex_);
-    // Buffers taken from an SRQ belong to it: the completions that return them must not be lost.
+    // The EP's completions return buffers to the SRQ, so they are converted to events, not dropped.
     if (config_.srq != nullptr && config_.recv_evd != nullptr) config_.recv_evd->reap();
     if (discard_ != nullptr) discard_->drain();
     qp = std::move(qp_);
@@ -38,7 +38,7 @@ Ep::~Ep() {
   keep_peer_data();
 }
 
-// The consumer may not have dequeued the events of the connection yet.
+// Events of the connection that point at the private data may still be queued in the EVD.
 void Ep::keep_peer_data() noexcept {
   PeerDataList data = connection_.clear();
   if (config_.connect_evd != nullptr && !data.empty()) config_.connect_evd->keep(std::move(data));
@@ -49,11 +49,11 @@ void Ep::end_posts() noexcept {
     const ScopedLock lock(mutex_);
     {
       const ScopedLock requests_lock(requests.lock);
-      store_state(kResetting);  // also: reports have no effect
+      store_state(kResetting);  // in this state reports of the transport have no effect either
     }
     receive_gate.store(kShut, std::memory_order_relaxed);
   }
-  await_posts(*this);  // one that found the gate open uses receives.qp
+  await_posts(*this);  // a post that found the gate open uses receives.qp
   const ScopedLock receives_lock(receives.lock);
   receives.qp = nullptr;
 }
@@ -101,7 +101,7 @@ Status Ep::make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* disc
 
 namespace {
 
-// The last of this many suppressed requests in a row completes, so that slots become free again.
+// Of this many suppressed requests in a row, the last one is signalled, so that slots become free.
 std::uint32_t silent_run(const DAT_EP_ATTR& attr) noexcept {
   constexpr DAT_COUNT kLongest = 32;
   return static_cast<std::uint32_t>(std::clamp(attr.max_request_dtos / 2, 1, kLongest));
@@ -147,8 +147,8 @@ void Ep::publish() noexcept {
     requests.max_segments = static_cast<std::uint32_t>(own.request_segments);
     requests.max_read_segments = static_cast<std::uint32_t>(own.read_segments);
     requests.max_write_segments = static_cast<std::uint32_t>(own.write_segments);
-    // These are the transport's limits. The sizes in the consumer's attributes are not enforced, as
-    // OpenFabrics never did (docs/compatibility.md C78).
+    // These are the transport's limits. As in OpenFabrics, the sizes in the consumer's attributes
+    // are not enforced (docs/compatibility.md C78).
     requests.max_message = limits.max_message_size;
     requests.max_rdma = limits.max_rdma_size;
     requests.silent = 0;
@@ -232,8 +232,9 @@ Status Ep::begin_free() {
     UDAPL_REFUSE(DAT_INVALID_STATE, wrong_state(state()) & DAT_SUBTYPE_MASK,
                  "ep %p: free in state %s", static_cast<void*>(this), name(state()));
   if (!invalidate(*this)) return being_freed(*this);
-  // Without an SRQ the destructor of the QP ends the connection, since nothing needs the
-  // completions of the work that is flushed: there may be more of them than the EVD has room for.
+  // With an SRQ the work is flushed first, so that its completions return the buffers. Without one
+  // they are not needed, and there may be more than the EVD has room for: the destructor of the QP
+  // ends the connection.
   const bool live = is_connecting(now) || is_connected(now);
   if (live && config_.srq != nullptr) qp_->disconnect(transport::DisconnectMode::kAbrupt);
   set_state(DAT_EP_STATE_DISCONNECTED, EpInput::kFree);
@@ -242,8 +243,8 @@ Status Ep::begin_free() {
 
 // ---- watermarks -------------------------------------------------------------------------------
 
-// Programs leave the attribute uninitialised, as OpenFabrics does not read it, so it has no effect
-// without an SRQ; 0 is no mark either (docs/compatibility.md C79, docs/compatibility.md C80).
+// OpenFabrics does not read the attribute, so programs leave it uninitialised or 0: it has no
+// effect without an SRQ, and 0 sets no mark (docs/compatibility.md C79, docs/compatibility.md C80).
 void Ep::preset_soft_watermark() noexcept {
   if (config_.srq == nullptr) return;
   const DAT_COUNT mark = config_.attr.srq_soft_hw;
@@ -287,8 +288,8 @@ void Ep::Sink::on_async_error() noexcept {
   report_async(*ep_.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_TRANSFER_TO_ERROR);
 }
 
-// Verbs devices report the last work request of such an EP as an asynchronous event, and programs
-// wait for it before they free the EP (docs/compatibility.md C2).
+// Verbs devices report by an asynchronous event that a QP uses no more buffers of its SRQ, and
+// programs wait for this event before they free the EP (docs/compatibility.md C2).
 void Ep::Sink::on_srq_released() noexcept {
   report_async(*ep_.ia, DAT_ASYNC_ERROR_EP_BROKEN, &ep_, DAT_EP_OTHER_ERROR);
 }

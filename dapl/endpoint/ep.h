@@ -16,21 +16,22 @@ namespace udapl::dapl {
 
 // An endpoint: one end of a reliable connection, connected or not.
 //
-// What posts and completions use is in EpQueues, what is recorded of a connection in EpConnection;
-// here are the control calls, the reports of the transport, and the configuration.
+// EpQueues has what posts and completions use, and EpConnection what is recorded of a connection.
+// This class has the control calls, the transport's reports, and the configuration.
 //
-// Thread safety: everything may be called from any thread. `mutex_` serialises control calls and
-// the transport's reports; posts take the queue's lock only and read the state as an atomic, which
-// is changed under mutex_ and, where a post must not slip through, under the request lock too.
-// Locks: Ia -> mutex_ -> requests.lock, receives.lock -> Evd. Never held while an application's
-// upcall runs or a transport object is destroyed or reset.
+// Thread safety: any thread may call any function. `mutex_` serialises control calls and the
+// transport's reports. Posts acquire the queue's lock only and read the state as an atomic. The
+// state is changed under mutex_; a change after which no request may be posted is made under
+// requests.lock as well. Lock order: Ia -> mutex_ -> requests.lock, receives.lock -> Evd. None of
+// these is held while an application's upcall runs or a transport object is destroyed or reset.
 // Owned by its Ia.
 class Ep : public EpQueues {
  public:
   // Use make(). `state` is UNCONNECTED, or TENTATIVE if the provider creates the EP for a request.
   Ep(Ia& owner, const EpConfig& config, DAT_EP_STATE state);
-  // Aborts connection and work, without an event. Afterwards nothing in an EVD refers to the EP.
-  // Waits for a running report of the transport unless called from inside it.
+  // Aborts connection and work, without an event. Drops the EP's completions from the EVDs, except
+  // that those of buffers from an SRQ become events first. Waits for a running report of the
+  // transport unless called from inside it.
   ~Ep();
 
   // Makes an EP and enters it in the Ia's list. Checks the configuration: codes of dat_ep_create.
@@ -49,18 +50,18 @@ class Ep : public EpQueues {
   // Blocks until the device has flushed posted work (for a limited time), and for the transport's
   // clean-up.
   [[nodiscard]] Status reset();
-  // All masked fields or none.
+  // Changes all fields in `mask`, or on failure none.
   [[nodiscard]] Status modify(DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM& param);
-  // Fills everything but ia_handle.
+  // Fills in everything but ia_handle.
   void query(DAT_EP_PARAM* param);
-  // Both marks; DAT_WATERMARK_INFINITE disarms.
+  // Sets both marks; DAT_WATERMARK_INFINITE disarms a mark.
   [[nodiscard]] Status set_watermarks(DAT_COUNT soft, DAT_COUNT hard);
   [[nodiscard]] transport::ReceiveCounts receive_counts();
-  // Called without a lock after a consumer has looked at the state: it may be waiting for it to
-  // change. The EP may be freed meanwhile.
+  // Tells the adapter that a consumer has read the state, since it may be polling for a change.
+  // Call it without a lock; the EP may be freed meanwhile.
   void polled() const noexcept { idle_poll_.function(idle_poll_.object); }
-  // The state as the consumer sees it: once it may have dequeued a completion that has failed, the
-  // connection is over, though its end is still to be reported.
+  // The state as the consumer sees it: DISCONNECTED as soon as the connection has failed, since the
+  // consumer may have dequeued a failed completion before the transport reports the end.
   [[nodiscard]] DAT_EP_STATE shown_state() noexcept;
   // Whether nothing is outstanding in this direction.
   [[nodiscard]] bool requests_idle() noexcept;
@@ -70,15 +71,15 @@ class Ep : public EpQueues {
   [[nodiscard]] Status begin_free();
 
   // ---- for service points and CRs
-  // Steps the state for an input without transport or event (kReserve, kRelease, kRequest,
-  // kRequestLost, kReject).
+  // Steps the state for an input that concerns neither the transport nor an event (kReserve,
+  // kRelease, kRequest, kRequestLost, kReject).
   [[nodiscard]] Status apply(EpInput input);
-  // Accepts `incoming` into this EP; `how` is kAccept or kAcceptOwn, `ends` what queries show. On
+  // Accepts `incoming` into this EP. `how` is kAccept or kAcceptOwn; queries show `ends`. On
   // failure nothing has changed.
   [[nodiscard]] Status accept(transport::IncomingConnection& incoming,
                               const transport::Endpoints& ends, EpInput how,
                               transport::PrivateData data);
-  // Both ends, as queries show them while a CR of this EP is pending.
+  // Sets both ends, which queries show while a CR of this EP is pending.
   void set_endpoints(const transport::Endpoints& ends);
 
  private:
@@ -133,29 +134,29 @@ class Ep : public EpQueues {
   [[nodiscard]] Status make_discard(const EpConfig& config, std::unique_ptr<DiscardCq>* discard)
       UDAPL_REQUIRES(mutex_);
   [[nodiscard]] transport::QpInit qp_init(const EpConfig& config, DiscardCq* discard) noexcept;
-  // Afterwards no post is in progress, and all are refused.
+  // Waits for posts in progress; all later ones are refused.
   void end_posts() noexcept UDAPL_EXCLUDES(mutex_);
   // Makes configuration and QP visible to posts.
   void publish() noexcept UDAPL_REQUIRES(mutex_);
-  // Takes the soft watermark of the attributes.
+  // Sets soft_watermark_ from the attributes.
   void preset_soft_watermark() noexcept UDAPL_REQUIRES(mutex_);
   void arm_watermarks() noexcept UDAPL_REQUIRES(mutex_);
   void forget_completions() noexcept UDAPL_REQUIRES(mutex_);
   void keep_peer_data() noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool reap_for_reset() noexcept UDAPL_EXCLUDES(mutex_);
   void await_flush(const transport::Qp& qp) noexcept UDAPL_EXCLUDES(mutex_);
-  // Whether the connection has failed or ended, and that is still to be reported.
+  // Whether the connection has failed or ended and the transport has not reported this yet.
   [[nodiscard]] bool has_failed() const noexcept UDAPL_REQUIRES(mutex_);
   [[nodiscard]] bool failure_unreported() noexcept UDAPL_EXCLUDES(mutex_);
   void await_failure() noexcept UDAPL_EXCLUDES(mutex_);
 
-  const Call idle_poll_;  // Adapter's
+  const Call idle_poll_;  // Adapter::idle_poll()
   Mutex mutex_;
   Sink sink_{*this};
   EpConfig config_ UDAPL_GUARDED_BY(mutex_);
   std::unique_ptr<EpBindings> bindings_ UDAPL_GUARDED_BY(mutex_);  // uses of PZ, EVDs, SRQ
-  std::unique_ptr<DiscardCq> discard_ UDAPL_GUARDED_BY(mutex_);    // of a direction without EVD
-  std::unique_ptr<transport::Qp> qp_ UDAPL_GUARDED_BY(mutex_);     // none until there is a PZ
+  std::unique_ptr<DiscardCq> discard_ UDAPL_GUARDED_BY(mutex_);    // for a direction without EVD
+  std::unique_ptr<transport::Qp> qp_ UDAPL_GUARDED_BY(mutex_);     // null while the EP has no PZ
   EpConnection connection_ UDAPL_GUARDED_BY(mutex_);
   int soft_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;  // armed
   int hard_watermark_ UDAPL_GUARDED_BY(mutex_) = DAT_WATERMARK_INFINITE;

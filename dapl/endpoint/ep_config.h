@@ -22,7 +22,7 @@ struct EpConfig {
   DAT_COMM comm{};  // domain 0: not set
   DAT_EP_ATTR attr{};
   bool delayed_ack = false;         // the named attribute; attr shows it (named_attributes.h)
-  bool default_read_depths = true;  // not set by the consumer: queries show those in use
+  bool default_read_depths = true;  // the consumer has not set them: queries show those in use
 };
 
 // The handles of an EP's objects as the consumer passes them; each may be null.
@@ -32,7 +32,8 @@ struct EpHandles {
   DAT_EVD_HANDLE request_evd;
   DAT_EVD_HANDLE connect_evd;
 };
-// Enters the objects of those handles whose fields are in `mask`. INVALID_HANDLE.
+// Stores in the configuration the objects of those handles whose fields are in `mask`.
+// INVALID_HANDLE.
 [[nodiscard]] Status read_handles(const EpHandles& handles, DAT_EP_PARAM_MASK mask,
                                   EpConfig* config) noexcept;
 
@@ -58,15 +59,16 @@ struct EpLimits {
 [[nodiscard]] EpLimits effective_limits(const transport::Attributes& limits,
                                         const EpConfig& config) noexcept;
 
-// Checks that the objects belong together and the attributes are within the limits. Traces why not.
-// INVALID_HANDLE with the object's subtype, INVALID_PARAMETER with subtype `arg`.
+// Checks that the objects belong together and the attributes are within the limits; traces the
+// reason of a refusal. INVALID_HANDLE with the object's subtype, INVALID_PARAMETER with subtype
+// `arg`.
 [[nodiscard]] Status check_config(const Ia& ia, const EpConfig& config, DAT_RETURN arg) noexcept;
-// For a new EP: an EVD for a direction requires that the direction can be used. The reverse is
-// fine: completions without an EVD are discarded. INVALID_PARAMETER with subtype `arg`.
+// Checks for a new EP that a direction with an EVD also has DTOs. A direction with DTOs needs no
+// EVD: its completions are discarded. INVALID_PARAMETER with subtype `arg`.
 [[nodiscard]] Status check_directions(const EpConfig& config, DAT_RETURN arg) noexcept;
 
-// Holds the uses of an EP's objects and attaches its streams to the EVDs, for its own lifetime. Not
-// thread-safe: the Ep's lock protects it.
+// For its lifetime, counts as a use of each object of an EP and keeps the EP's streams attached to
+// the EVDs. Not thread-safe: the Ep's lock protects it.
 class EpBindings final {
  public:
   explicit EpBindings(const EpConfig& config) noexcept;

@@ -13,8 +13,8 @@ namespace udapl::dapl {
 
 namespace {
 
-// More private data than a peer's connection manager puts into a reply or rejection. An existing
-// provider over InfiniBand hands over 196 bytes, whatever its program passed.
+// More private data than any peer's connection manager puts into a reply or rejection. OpenFabrics
+// over InfiniBand sends 196 bytes, however many its program passed.
 constexpr std::size_t kPeerData = 256;
 
 }  // namespace
@@ -36,7 +36,7 @@ Status Ep::connect(const transport::ConnectRequest& request, ConnectKind kind) {
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), EpInput::kConnect);
   if (change.verdict != EpVerdict::kProceed) {
-    // The EP may have accepted the peer's request just before: see accept().
+    // Expected if the EP has just accepted a request of the peer: see accept().
     const bool by_peer = !connection_.target() && (is_connecting(state()) || is_connected(state()));
     if (by_peer) trace::Refusal::mark_expected();
     return illegal(*this, EpInput::kConnect);
@@ -97,8 +97,8 @@ Status Ep::accept(transport::IncomingConnection& incoming, const transport::Endp
   const ScopedLock lock(mutex_);
   const EpStep change = step(state(), how);
   if (change.verdict != EpVerdict::kProceed) {
-    // In programs such as MVAPICH2 both sides connect and accept with the same EP, and find out by
-    // trial which of the two connections comes first.
+    // Expected in programs such as MVAPICH2, in which both sides connect and accept with the same
+    // EP, and find out by trial which connection comes first.
     if (connection_.target()) trace::Refusal::mark_expected();
     return illegal(*this, how);
   }
@@ -129,7 +129,7 @@ Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
   if (change.next == DAT_EP_STATE_DISCONNECT_PENDING) {
     bool idle = ia->attributes().completed_is_delivered;
     {
-      const ScopedLock posts(requests.lock);  // a post in progress is the last one
+      const ScopedLock posts(requests.lock);  // waits for a post in progress; later ones see it
       set_state(change.next, input);
       idle = idle && requests.cookies.outstanding() == 0;
     }
@@ -137,11 +137,12 @@ Status Ep::disconnect(DAT_CLOSE_FLAGS flags) {
       qp_->disconnect(transport::DisconnectMode::kGraceful);
       return Status();
     }
-    // Nothing is left to wait for.
+    // No request is outstanding, and completed ones need nothing more from this side.
     input = EpInput::kDisconnectAbrupt;
     change = step(state(), input);
   }
-  // The work is flushed first, so that on a merged EVD successes precede the event.
+  // The QP flushes its work before the event is posted, so that in a merged EVD successful
+  // completions precede the event.
   qp_->disconnect(transport::DisconnectMode::kAbrupt);
   set_state(change.next, input);
   upcall = post_event(change.event);

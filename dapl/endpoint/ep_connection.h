@@ -32,36 +32,38 @@ class EpConnection {
   // Before a connect: drops the private data of an earlier one and makes room for that of the next,
   // filled with zeros, since on_established must not allocate. Throws std::bad_alloc.
   void reserve_peer_data(std::size_t most);
-  // The transport connects to `target` from `local`.
+  // Called when the transport connects to `target` from `local`.
   void begin_active(const Target& target, transport::Endpoints local) noexcept;
-  // The transport accepts a request. `ends` as the CR shows them, `max_rdma_read_out` if the peer
-  // serves fewer Reads than the EP's attributes say.
+  // Called when the transport accepts a request. `ends`: those that the CR shows.
+  // `max_rdma_read_out`: set if the peer serves fewer Reads than the EP's attributes say.
   void begin_passive(const transport::Endpoints& ends,
                      std::optional<DAT_COUNT> max_rdma_read_out) noexcept;
-  // Both ends, as queries show them while a CR of this EP is pending.
+  // Sets both ends, which queries show while a CR of this EP is pending.
   void set_endpoints(const transport::Endpoints& ends) noexcept { ends_ = ends; }
 
   // ---- the peer's answer
-  // Copies the private data of a reply or a rejection. More than there is room for is cut off: no
-  // conforming peer sends more.
+  // Copies the private data of a reply or a rejection. Cuts off what exceeds the reserved room; no
+  // conforming peer sends that much.
   void store_peer_data(transport::PrivateData data) noexcept;
   // Takes the addresses and ports of the established connection. No effect if the transport does
   // not know them.
   void complete_endpoints(transport::Endpoints ends) noexcept;
 
-  // The EP is reset or freed. Returns the peer's private data: queued events may point at it.
+  // Called when the EP is reset or freed. Returns the peer's private data, because queued events
+  // may point at it.
   [[nodiscard]] PeerDataList clear() noexcept;
 
   [[nodiscard]] const transport::Endpoints& endpoints() const noexcept { return ends_; }
-  // Stays where it is: events point at it. Zeros follow, as many as were reserved for the connect.
+  // Does not move until clear(), because events point at it. Zeros follow it up to the room that
+  // was reserved for the connect.
   [[nodiscard]] transport::PrivateData peer_data() const noexcept {
     if (peer_data_.empty()) return {};
     return {peer_data_.front().room.data(), peer_data_.front().size};
   }
-  // None if the peer connected.
+  // The peer that this EP connected to; none if the peer connected.
   [[nodiscard]] const std::optional<Target>& target() const noexcept { return target_; }
-  // The target; if the peer connected, the address and port that it connected from, where in
-  // general nothing listens.
+  // The target. If the peer connected, the address and port from which it did; in general no
+  // process listens there.
   [[nodiscard]] Target peer() const noexcept {
     return target_.value_or(Target{ends_.remote, ends_.remote_port, ConnectKind::kByQualifier});
   }
@@ -73,7 +75,7 @@ class EpConnection {
  private:
   transport::Endpoints ends_;
   std::optional<Target> target_;
-  PeerDataList peer_data_;  // one, or none
+  PeerDataList peer_data_;  // one element, or none
   std::optional<DAT_COUNT> max_rdma_read_out_;
 };
 

@@ -16,11 +16,11 @@ Status create(Ia& ia, const EpHandles& handles, EpConfig& config, const DAT_EP_A
   if (const Status status = read_handles(handles, DAT_EP_FIELD_ALL, &config); !status.ok())
     return status;
   config.default_read_depths = attributes == nullptr;
-  // A direction without an EVD has DTOs by default as well: OpenFabrics accepts posts there.
+  // A direction without an EVD has DTOs by default as well: OpenFabrics accepts its posts.
   config.attr =
       attributes != nullptr ? *attributes : default_attributes(ia.attributes(), kDefaultDtos);
-  // Programs leave fields that they do not know uninitialised, so nothing in the named attributes
-  // is an error. dat_ep_modify checks them if its mask selects them.
+  // Programs leave fields that they do not know uninitialised, so wrong named attributes are not
+  // refused here. dat_ep_modify checks them if its mask selects them.
   config.attr.ep_transport_specific_count = 0;
   config.attr.ep_transport_specific = nullptr;
   config.delayed_ack = ia.attributes().delayed_ack_by_default;

@@ -9,7 +9,7 @@ namespace udapl::dapl {
 
 namespace {
 
-// By bit.
+// The name of each bit of the mask.
 constexpr std::array kNames{
     "ia_handle",
     "ep_state",

@@ -8,8 +8,9 @@
 
 namespace udapl::dapl {
 
-// The names of the fields in a mask, as in DAT_EP_PARAM and DAT_EP_ATTR, for a message; bits that
-// mean nothing are a number. If there are too many, the last ones are left out: "pz_handle, ...".
+// For a message: the names of the fields in a mask, as in DAT_EP_PARAM and DAT_EP_ATTR; bits that
+// mean nothing are shown as a number. If there are too many, the last ones are left out:
+// "pz_handle, ...".
 class EpFieldNames {
  public:
   explicit EpFieldNames(DAT_EP_PARAM_MASK mask) noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_ep_modify: a new configuration is built next to the old one, checked as a whole, and replaces
-// it in one step or not at all.
+// dat_ep_modify builds a new configuration beside the old one, checks it as a whole, and replaces
+// the old one in one step or not at all.
 #include "dapl/endpoint/ep.h"
 #include "dapl/endpoint/ep_field_names.h"
 #include "dapl/endpoint/named_attributes.h"
@@ -44,8 +44,8 @@ void copy_attributes(DAT_EP_PARAM_MASK mask, const DAT_EP_ATTR& from, DAT_EP_ATT
   copy(DAT_EP_FIELD_EP_ATTR_MAX_RDMA_WRITE_IOV, from.max_rdma_write_iov, &to->max_rdma_write_iov);
 }
 
-// With all attributes in the mask, programs pass what they filled in once for dat_ep_create, whose
-// named attributes may never have been initialised.
+// If the mask has all attributes, programs often pass the structure that they filled in for
+// dat_ep_create, whose named attributes may never have been initialised.
 Status name_attributes(DAT_EP_PARAM_MASK mask, const transport::Attributes& adapter,
                        const DAT_EP_ATTR& from, EpConfig* wanted) {
   if ((mask & DAT_EP_FIELD_EP_ATTR_ALL) == DAT_EP_FIELD_EP_ATTR_ALL) {
@@ -60,7 +60,8 @@ Status name_attributes(DAT_EP_PARAM_MASK mask, const transport::Attributes& adap
   return apply_ep_attributes(adapter, from, DAT_INVALID_ARG3, wanted);
 }
 
-// A direction without DTOs, as in an EP made by the provider, gets the default number with its EVD.
+// A direction without DTOs, as in an EP that the provider has created, gets the default number when
+// it gets an EVD.
 void default_dtos(DAT_EP_PARAM_MASK mask, const transport::Attributes& limits,
                   EpConfig* wanted) noexcept {
   const DAT_COUNT dtos = std::min(kDefaultDtos, limits.max_dto_per_ep);
@@ -103,12 +104,12 @@ class CookieLimits {
   bool kept_ = false;
 };
 
-// Makes posts of receives wait, without holding a lock, for the lifetime of this object: one that
-// is made while the transport replaces the queue would be lost with the old one. Requests are
-// refused in the states in which an EP can be modified.
+// During its lifetime posts of receives wait, without a lock: a receive posted while the transport
+// replaces the queue would be lost with the old queue. Posts of requests need not wait, because
+// they are refused in the states in which an EP can be modified.
 class ReceivePostsPaused {
  public:
-  // Waits for those in progress.
+  // Waits for posts in progress.
   explicit ReceivePostsPaused(Ep& ep) noexcept : ep_(ep) {
     {
       const ScopedLock lock(ep.receives.lock);
@@ -124,7 +125,7 @@ class ReceivePostsPaused {
   }
   ReceivePostsPaused(const ReceivePostsPaused&) = delete;
   ReceivePostsPaused& operator=(const ReceivePostsPaused&) = delete;
-  // The new configuration has set the gate.
+  // Called when the new configuration has set the gate, which then stays as it is.
   void published() noexcept { published_ = true; }
 
  private:

@@ -12,7 +12,7 @@ void Ep::query(DAT_EP_PARAM* param) {
   const ScopedLock lock(mutex_);
   param->ep_state = has_failed() ? DAT_EP_STATE_DISCONNECTED : state();
   param->comm = config_.comm;
-  // The pointers in the consumer's structure are not const; consumers must not write through them.
+  // The pointers in DAT_EP_PARAM are not const; consumers must not write through them.
   const auto address = [](const transport::SocketAddress& from) {
     return from.family() == 0 ? nullptr : const_cast<sockaddr*>(from.get());
   };
@@ -59,8 +59,8 @@ bool Ep::receives_idle() noexcept {
 transport::ReceiveCounts Ep::receive_counts() {
   const ScopedLock lock(mutex_);
   if (qp_ == nullptr) return {0, 0};
-  // A buffer with a queued completion is not held, but its cookie is in use until the completion
-  // has become an event.
+  // A receive whose completion is queued is not held any more, but its cookie counts as in use
+  // until the completion has been converted to an event.
   if (config_.recv_evd != nullptr) config_.recv_evd->reap();
   return qp_->receive_counts();
 }

@@ -16,8 +16,8 @@ Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
   const transport::PrivateData from_peer =
       with_data ? connection_.peer_data() : transport::PrivateData();
   data.private_data_size = static_cast<DAT_COUNT>(from_peer.size());
-  // Programs read a structure there, or a string, without a look at the size (docs/compatibility.md
-  // C138). The consumer may write there.
+  // Not null even without data: programs read a structure or a string there without checking the
+  // size (docs/compatibility.md C138). The consumer may write there.
   if (connection_.target())
     data.private_data = const_cast<std::byte*>(connection_.peer_data().data());
   if (trace::enabled(trace::kNormal)) [[unlikely]]
@@ -30,8 +30,8 @@ Upcall Ep::post_event(DAT_EVENT_NUMBER number) noexcept {
   return upcall;
 }
 
-// The event is posted under the lock, so that events of an EP are in the order of its states and
-// none is posted to an EVD that the EP no longer uses.
+// Posts the event under the lock, so that the events of an EP are in the order of its states, and
+// no event goes to an EVD that the EP no longer uses.
 void Ep::report(EpInput input, transport::PrivateData data) noexcept {
   const trace::About about(this);
   Upcall upcall;  // runs last, when the EP may already be freed

@@ -18,7 +18,8 @@ constexpr auto kLimit = std::chrono::milliseconds(200);
 constexpr auto kFirstPause = std::chrono::microseconds(20);
 constexpr auto kLongestPause = std::chrono::milliseconds(2);
 
-// Sleeps without driving the transport, because the caller may hold locks that upcalls need.
+// Sleeps without driving the transport, because the program that called dat_ep_reset may hold locks
+// that its upcalls need.
 class Pauses {
  public:
   [[nodiscard]] bool over() const noexcept { return Clock::now() >= limit_; }
@@ -44,8 +45,8 @@ bool Ep::failure_unreported() noexcept {
   return has_failed();
 }
 
-// A program that has got a failed completion may know that this ends the connection, and reset the
-// EP at once; another thread is still about to report the end.
+// A program that has dequeued a failed completion may reset the EP at once, before another thread
+// has reported the end of the connection.
 void Ep::await_failure() noexcept {
   for (Pauses pauses; failure_unreported() && !pauses.over();) pauses.sleep();
 }
@@ -62,7 +63,7 @@ bool Ep::reap_for_reset() noexcept {
   return receives_missing || requests_missing;
 }
 
-// A device flushes asynchronously, and the event that ends the connection does not wait for it.
+// A device flushes asynchronously: it may still do so after the event that ends the connection.
 void Ep::await_flush(const transport::Qp& qp) noexcept {
   for (Pauses pauses;; pauses.sleep()) {
     const bool flushing = qp.flushing();
@@ -93,13 +94,13 @@ Status Ep::reset() {
     receive_gate.store(kShut, std::memory_order_relaxed);
     qp = qp_.get();
   }
-  await_posts(*this);  // one that found the gate open uses receives.qp
+  await_posts(*this);  // a post that found the gate open uses receives.qp
   {
     const ScopedLock posts(receives.lock);
     receives.qp = nullptr;
   }
   await_flush(*qp);
-  // Without the lock, since the transport may wait for a running report, which acquires it.
+  // Without the mutex, because the transport may wait for a running report, which acquires it.
   const Status status = qp->reset();
 
   const ScopedLock lock(mutex_);

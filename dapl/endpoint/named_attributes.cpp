@@ -29,15 +29,16 @@ constexpr const char* kFalse = "false";
 
 Status check_component(DAT_COUNT component) noexcept {
   if (component == DAT_TRCLVL_DAPL) return Status();
-  // A call with an IA of ours comes from the registry, which handles its own level itself.
+  // A call with the provider's own handle comes from the registry, which does not forward calls for
+  // its own component.
   UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "component %d is not of this library",
                component);
 }
 
 // The functions that applications get as debug_query and debug_modify. Applications pass the IA
-// handle from the registry, so these forward to the registry, which finds the provider of the IA
-// and calls back with the provider's own handle. Other registries cannot do that; the call then
-// concerns this library.
+// handle of the registry, so these functions forward the call to the registry, which finds the
+// provider of the IA and calls back with the provider's own handle. Other registries lack the
+// functions for this; the call then applies to this library.
 DAT_RETURN trclvl_query(DAT_IA_HANDLE ia, DAT_COUNT component, DAT_COUNT* level) {
   DAT_RETURN (*const registry)(DAT_IA_HANDLE, DAT_COUNT, DAT_COUNT*) = &::dat_trclvl_query;
   if (handle_cast<Ia>(ia) == nullptr && registry != nullptr) return registry(ia, component, level);
@@ -76,7 +77,7 @@ std::vector<DAT_NAMED_ATTR> vendor_attributes(const transport::Attributes& adapt
 
 namespace {
 
-// A named attribute of the consumer as text. Longer texts are neither names nor values of ours.
+// A copy of a named attribute of the consumer. No name or value that we know is longer.
 struct Text {
   static constexpr std::size_t kRoom = 64;
   char name[kRoom];

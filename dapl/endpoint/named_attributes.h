@@ -21,8 +21,9 @@ struct EpConfig;
 // Unnamed ones stay as they are. Then puts the array that queries show into `config`.
 [[nodiscard]] Status apply_ep_attributes(const transport::Attributes& adapter,
                                          const DAT_EP_ATTR& from, DAT_RETURN arg, EpConfig* config);
-// The same where programs pass attributes that they never initialised: invalid and unreadable ones
-// are ignored, as OpenFabrics does (docs/compatibility.md C70). `from` may be config->attr.
+// Like apply_ep_attributes(), for calls in which programs pass attributes that they never
+// initialised: invalid and unreadable ones are ignored, as OpenFabrics does (docs/compatibility.md
+// C70). `from` may be config->attr.
 void adopt_ep_attributes(const transport::Attributes& adapter, const DAT_EP_ATTR& from,
                          EpConfig* config) noexcept;
 void show_ep_attributes(const transport::Attributes& adapter, EpConfig* config) noexcept;

@@ -21,7 +21,7 @@ Srq::Srq(Ia& owner, Pz& pz, const DAT_SRQ_ATTR& attributes)
       reported_watermark_(attributes.low_watermark),
       sink_(*this) {}
 
-// The handle is dead. A post that has found it alive is the last one.
+// The handle is dead already. Waits for a post that has still found it alive.
 Srq::~Srq() {
   { const ScopedLock posts(post_lock_); }
   await_posts(*this);
@@ -53,7 +53,7 @@ void Srq::query(DAT_SRQ_PARAM* param) const noexcept {
   param->outstanding_dto_count = counts.outstanding;
 }
 
-// While it runs, no more buffers can be posted than the smaller of the old and the new size.
+// While this runs, at most as many buffers can be outstanding as the smaller of the two sizes.
 Status Srq::resize(int max_recv_dtos) {
   const ScopedLock resizing(resize_lock_);
   cookies_.reserve(max_recv_dtos);

@@ -33,13 +33,13 @@ class Srq : public ObjectHeader {
   [[nodiscard]] Pz& pz() const noexcept { return *pz_.get(); }
   SpinLock& post_lock() noexcept { return post_lock_; }
 
-  // Their limit is max_recv_dtos.
+  // The cookies, whose limit is max_recv_dtos.
   [[nodiscard]] SrqCookies& cookies() noexcept { return cookies_; }
 
   [[nodiscard]] int max_recv_iov() const noexcept { return max_recv_iov_; }
   [[nodiscard]] int max_recv_dtos() const noexcept { return cookies_.counts().limit; }
   void query(DAT_SRQ_PARAM* param) const noexcept;
-  // Blocks. INVALID_STATE: fewer than are outstanding or than the low watermark.
+  // Blocks. INVALID_STATE: `max_recv_dtos` is less than are outstanding, or than the low watermark.
   Status resize(int max_recv_dtos) UDAPL_EXCLUDES(resize_lock_);
   Status set_low_watermark(int mark) noexcept UDAPL_EXCLUDES(resize_lock_);
 
@@ -51,7 +51,8 @@ class Srq : public ObjectHeader {
     Srq& srq;
   };
 
-  // Sets the limit at the end of its scope: to the old value unless a new one was chosen.
+  // Sets the limit of the cookies at the end of its scope: to the old one unless final_limit was
+  // changed.
   struct LimitChange {
     explicit LimitChange(Srq& owner) noexcept;
     ~LimitChange();
@@ -68,8 +69,8 @@ class Srq : public ObjectHeader {
 
   SpinLock post_lock_;
   SrqCookies cookies_;
-  // Written under resize_lock_. Queries report what dat_srq_create was told until dat_srq_set_lw
-  // sets a mark, although only the latter arms it (docs/compatibility.md C63).
+  // Both are written under resize_lock_. Until dat_srq_set_lw sets a mark, queries report that of
+  // dat_srq_create, although only dat_srq_set_lw arms one (docs/compatibility.md C63).
   std::atomic<int> low_watermark_{0};
   std::atomic<int> reported_watermark_;
   Mutex resize_lock_;
