@@ -8,9 +8,9 @@
 
 namespace udapl::dapl {
 
-// Runs the body of a control entry of the provider table and turns exceptions into codes: the
-// project's code does not throw, but the standard library may run out of memory, and no exception
-// may leave a C function.
+// Runs the body of a control entry of the provider table and turns exceptions into codes, because
+// no exception may leave a C function. Our code throws none of its own, but the standard library
+// throws if memory runs out.
 template <class Body>
 [[nodiscard]] DAT_RETURN boundary(Body&& body) noexcept {
   try {

@@ -7,11 +7,10 @@
 
 #include <type_traits>
 
-// The provider-table entries for IAs, events and memory that are not hot, one per slot, with the
-// name of the slot; ep_calls.h has those of EPs. The dat_* function of the same name in
-// include/dat/api documents each. Each checks its arguments in the order of
-// docs/semantics.md#order-of-checks and lets no exception out. evd_dequeue and evd_wait are
-// templates: datapath_evd.h.
+// The entries of the provider table for IAs, events and memory that are not hot. Each has the name
+// of its slot, and include/dat/api documents it as the dat_* function of that name; ep_calls.h has
+// the entries for EPs. They check their arguments in the order of docs/semantics.md#order-of-checks
+// and let no exception out. evd_dequeue and evd_wait are templates: datapath_evd.h.
 namespace udapl::dapl::calls {
 
 template <class Slot>

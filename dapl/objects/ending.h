@@ -5,9 +5,9 @@
 
 namespace udapl::dapl {
 
-// Marks, for a scope, that an object ends by itself and may still use others: an RSP uses its EVD
-// and EP for a moment after the consumer has seen its request. A call that cannot free an object
-// because it is in use checks again as long as any() is true.
+// Marks, for a scope, that some object is ending by itself and may still use others: after the
+// consumer has seen its request, an RSP briefly uses its EVD and EP. A call that cannot free an
+// object because it is in use checks again as long as any() is true.
 class Ending {
  public:
   Ending() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }

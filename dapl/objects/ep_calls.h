@@ -5,10 +5,9 @@
 
 #include <dat/udat_redirection.h>
 
-// The provider-table entries for EPs, service points and connection requests that are not hot (the
-// posts are in datapath.h). Each checks its arguments in the order of
-// docs/semantics.md#order-of-checks, does what the DAT function of its name says, and lets no
-// exception out.
+// The entries of the provider table for EPs, service points and connection requests that are not
+// hot (the posts are in datapath.h). Each implements the DAT function of its name, checks its
+// arguments in the order of docs/semantics.md#order-of-checks, and lets no exception out.
 namespace udapl::dapl::calls {
 
 DAT_RETURN ep_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_EVD_HANDLE recv_evd,

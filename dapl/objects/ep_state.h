@@ -38,7 +38,7 @@ enum class EpInput : std::uint8_t {
 inline constexpr int kEpInputs = static_cast<int>(EpInput::kBroken) + 1;
 
 enum class EpVerdict : std::uint8_t {
-  kProceed,  // to `next`, and post `event` if there is one
+  kProceed,  // go to state `next`, and post `event` if there is one
   kNothing,  // legal (or a report that lost a race): no effect
   kIllegal   // INVALID_STATE
 };
@@ -147,9 +147,10 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
   return illegal();
 }
 
-// Whether requests (send, RDMA, bind, atomics) may be posted; in DISCONNECTED they are flushed. In
-// COMPLETION_PENDING because the connection manager may be slower than the peer's first data: a
-// program that finds these in its memory may answer before ESTABLISHED is reported.
+// Whether requests (send, RDMA, bind, atomics) may be posted; in DISCONNECTED they are flushed.
+// They may be posted in COMPLETION_PENDING as well, because the connection manager may be slower
+// than the peer's first data: a program that finds these in its memory may answer before
+// ESTABLISHED is reported.
 [[nodiscard]] constexpr bool takes_requests(DAT_EP_STATE s) noexcept {
   return s == DAT_EP_STATE_COMPLETION_PENDING || s == DAT_EP_STATE_CONNECTED ||
          s == DAT_EP_STATE_DISCONNECTED;
@@ -189,7 +190,7 @@ inline constexpr DAT_EP_STATE kEpStates[] = {DAT_EP_STATE_UNCONNECTED,
   }
 }
 
-// For traces.
+// The name of the state, for traces.
 [[nodiscard]] const char* name(DAT_EP_STATE state) noexcept;
 [[nodiscard]] const char* name(EpInput input) noexcept;
 

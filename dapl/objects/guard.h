@@ -7,14 +7,14 @@
 #include "common/annotations.h"
 #include "common/spin_lock.h"
 
-// The lock policy of the posts of a provider table. TakeLock for entries marked threadsafe; NoLock
-// for nonthreadsafe ones, where the consumer itself serialises posts on one EP or one SRQ. Data
-// that another thread may access concurrently with such a post has its own lock in both cases: that
-// of a CQ, an SRQ's cookies, an EVD's ring.
+// The lock policy of the posts of a provider table: TakeLock for dat.conf entries marked
+// threadsafe, NoLock for nonthreadsafe ones, where the consumer itself serialises the posts on one
+// EP or SRQ. Data that other threads may access concurrently with a post has its own lock under
+// both policies: a CQ, the cookies of an SRQ, the ring of an EVD.
 //
-// Posts also exclude the end of their object. With TakeLock its end acquires the lock. With NoLock
-// the post announces itself in the header of the object, before it looks whether it may proceed,
-// and the end of the object waits for it (await_posts.h).
+// No object ends during a post on it. With TakeLock, the thread that ends the object acquires the
+// lock. With NoLock, a post sets a flag in the header of the object before it checks whether it may
+// proceed, and the thread that ends the object waits until the flag is cleared (await_posts.h).
 namespace udapl::dapl {
 
 struct TakeLock {
@@ -35,7 +35,7 @@ struct TakeLock {
 
 struct NoLock {
   static constexpr bool kThreadSafe = false;
-  // Claims the capability without acquiring the lock, since the consumer serialises these posts.
+  // Satisfies the lock analysis without acquiring the lock: the consumer serialises these posts.
   class UDAPL_SCOPED_CAPABILITY Scope {
    public:
     explicit Scope(SpinLock& lock) noexcept UDAPL_ACQUIRE(lock) { static_cast<void>(lock); }
@@ -43,7 +43,7 @@ struct NoLock {
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
   };
-  // No fence: await_posts() has all processors execute one.
+  // Needs no memory fence: await_posts() makes all processors execute one.
   static void enter(std::atomic<bool>& posting) noexcept {
     posting.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);

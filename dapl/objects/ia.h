@@ -30,9 +30,9 @@ class Rmr;
 class Rsp;
 class Srq;
 
-// One open of an interface adapter: the root that owns every object made from it. Thread-safe. Its
-// lock protects the lists only and comes before those of all objects. Always the base of an OpenIa,
-// which opens and closes it.
+// One open of an interface adapter: owns every object that is created from it. Thread-safe. Its
+// lock protects only the lists of objects, and is acquired before the locks of objects. Always the
+// base of an OpenIa, which opens and closes it.
 class Ia : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_IA;
@@ -66,7 +66,7 @@ class Ia : public ObjectHeader {
     const ScopedLock lock(lock_);
     return list<T>().insert(std::move(object));
   }
-  // Removes it from its list; the caller destroys it without the lock. REQUIRES: adopted.
+  // Removes an adopted object from its list; the caller then destroys it without the lock.
   template <class T>
   [[nodiscard]] Owned<T> release(T& object) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
@@ -77,7 +77,7 @@ class Ia : public ObjectHeader {
   void destroy(T& object) noexcept UDAPL_EXCLUDES(lock_) {
     release(object).reset();
   }
-  // Calls f(T&) for each; f may acquire only locks of objects.
+  // Calls f(T&) for each object of type T; f may acquire only locks of objects.
   template <class T, class F>
   void for_each(F&& f) UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
@@ -90,7 +90,7 @@ class Ia : public ObjectHeader {
   [[nodiscard]] Visits& visits() noexcept { return visits_; }
   // Whether dat_ia_close waits for the visitors, or has done so.
   [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_seq_cst); }
-  // Calls the proxy agents, one after the other.
+  // The thread that calls the proxy agents, one after the other.
   [[nodiscard]] Worker& agents() noexcept { return agents_; }
 
  private:
@@ -117,7 +117,7 @@ class Ia : public ObjectHeader {
       lists_ UDAPL_GUARDED_BY(lock_);
 };
 
-// A call with an IA handle visits the IA, so that dat_ia_close waits for its end.
+// A call with an IA handle is a visitor of the IA, so that dat_ia_close waits until it returns.
 template <>
 class Required<Ia> {
  public:

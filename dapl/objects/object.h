@@ -37,9 +37,9 @@ struct ObjectHeader {
     return 0xDA70000U + static_cast<std::uint32_t>(type);
   }
 
-  // A hot call checks only its gate: open on live objects of the right kind on which the call may
-  // work at once, shut on all others. The call was dispatched through the first word, so there is
-  // an object.
+  // The only check of a hot call is its gate, which is open if the object is live, is of the right
+  // type and allows the fast path of the call; on all others it is shut. There is always an object,
+  // since the registry has dispatched the call through its first word.
   static constexpr std::uint32_t kShut = 1;
 
   const DAT_PROVIDER* provider;
@@ -59,7 +59,7 @@ struct ObjectHeader {
   ObjectHeader* previous = nullptr;
 };
 static_assert(offsetof(ObjectHeader, provider) == 0);
-// The line before the one of an EP's state, and no more than the hot calls read.
+// One cache line. In an EP, the next one holds the state.
 static_assert(sizeof(void*) != 8 || sizeof(ObjectHeader) == 64);
 
 // Shuts the gates of an object that is dead, or about to be.
@@ -106,12 +106,12 @@ template <class T>
   return true;
 }
 
-// Serialises the end of an object that leaves a consumed handle with the consumer's call that frees
-// the handle. One per provider library. Held during the destructor of such an object, which
+// Serialises the destruction of an object that has ended by itself with the consumer's call that
+// frees its handle. One per provider library. Held during the destructor of such an object, which
 // therefore must not block.
 inline std::mutex& consumed_lock() noexcept {
   static constinit std::mutex lock;
-  // Outlives every static destructor, and needs no memory.
+  // No static destructor ends it, and its construction needs no memory.
   static_assert(std::is_trivially_destructible_v<std::mutex>);
   return lock;
 }
@@ -127,7 +127,7 @@ inline std::mutex& consumed_lock() noexcept {
 
 // Memory for handle objects of type T. Blocks are never returned to the system, and a freed block
 // is reused as late as practical: after at least kQuarantine other frees. Thread-safe; one per type
-// and provider library. Only allocate() needs memory. Empty in a forked child.
+// and provider library. Only allocate() can run out of memory. Empty in a forked child.
 template <class T>
 class ObjectPool : private forks::Cache {
  public:
@@ -135,7 +135,7 @@ class ObjectPool : private forks::Cache {
 
   static ObjectPool& instance() noexcept {
     static constinit ObjectPool pool;
-    // Outlives every static destructor.
+    // No static destructor ends it.
     static_assert(std::is_trivially_destructible_v<ObjectPool>);
     return pool;
   }
@@ -185,9 +185,9 @@ class ObjectPool : private forks::Cache {
 [[gnu::cold, gnu::noinline]] void trace_free(const ObjectHeader& object,
                                              DAT_HANDLE_TYPE type) noexcept;
 
-// Ends an object: runs its destructor and returns its block to the pool. Of the header only tag and
-// gates change. The first word is never written again: the registry reads it without a lock, also
-// in a dat_rsp_free() that runs while the RSP ends by itself because its request has arrived.
+// Ends an object: runs its destructor and returns its block to the pool. Of the header only the tag
+// and the gates change; the provider pointer is not written, because the registry reads it without
+// a lock: a dat_rsp_free() may do so while the RSP ends by itself because its request has arrived.
 template <class T>
 struct Dispose {
   void operator()(T* object) const noexcept {

@@ -16,7 +16,7 @@
 
 // Returns the error `status` of the transport from a function that returns Status or Result. Writes
 // a trace record, and notes a cause if the transport has noted none. Only for set-up calls
-// (kTracedSetup), which begin without a cause; the check costs nothing unless something fails.
+// (kTracedSetup), which clear the thread's last cause when they begin.
 #define UDAPL_PASS_ON(status, ...)                             \
   do {                                                         \
     const ::udapl::Status passed_on = (status);                \

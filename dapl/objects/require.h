@@ -52,7 +52,7 @@ struct Kind {
 [[gnu::cold, gnu::noinline]] inline Status refuse_handle(Kind kind, DAT_HANDLE handle) noexcept {
   UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is not a valid %s handle", handle, kind.name);
 }
-// The same for a handle that is not of this kind, or whose object belongs to another IA.
+// Like refuse_handle(), for a handle that is not of this kind or whose object is of another IA.
 [[gnu::cold, gnu::noinline]] inline Status refuse_foreign(Kind kind, DAT_HANDLE handle) noexcept {
   UDAPL_REFUSE(DAT_INVALID_HANDLE, kind.subtype, "%p is not a valid %s handle of this IA", handle,
                kind.name);

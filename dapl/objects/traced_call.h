@@ -10,8 +10,9 @@
 #include <algorithm>
 #include <cstddef>
 
-// Table entries with their calls and returns traced. Everything that an entry's body records is
-// attributed to the handle of the call. For control calls only: a hot entry makes its own records.
+// Entries of the provider table whose calls and returns are traced. All trace records that the body
+// of an entry makes are attributed to the handle of the call. For control calls only: a hot entry
+// makes its own records.
 namespace udapl::dapl {
 
 template <std::size_t N>
@@ -44,8 +45,8 @@ template <CallName Name, trace::Level At, class Body, class First>
   return code;
 }
 
-// Whether an entry defers the cancellation of its thread. Not those that make no system call, nor
-// the waits, which are cancellation points.
+// Whether an entry defers the cancellation of its thread. Entries that make no system call need
+// not, and waits must not, because they are cancellation points.
 enum class Defers : bool { kNothing, kCancellation };
 template <Defers>
 struct DeferredScope {};

@@ -18,16 +18,16 @@ WaitWord visitor_left;
 
 }  // namespace
 
-// The visits of the calling thread in one Ia. Not on the stack, which longjmp abandons.
+// The visits of the calling thread in one Ia. Not on the stack, because longjmp abandons that.
 struct WaitVisit::Own {
-  static constexpr std::size_t kMost = 4;  // Ias; a visit of another one is not recorded
+  static constexpr std::size_t kMost = 4;  // Ias at a time; visits of further ones are not recorded
   static std::array<Own, kMost>& of_thread() noexcept {
     static constinit thread_local std::array<Own, kMost> all{};
     return all;
   }
 
   void end_all() noexcept;
-  // The thread ends, so none of its sleeps goes on.
+  // Called when the thread ends.
   static void end_those_of_thread() noexcept {
     for (Own& own : of_thread()) own.end_all();
   }
@@ -70,8 +70,8 @@ void WaitVisit::end() noexcept {
 
 void Visits::wake_closer() noexcept { visitor_left.signal(); }
 
-// A visitor signals after it has left. So if it left after inside_ was read, the word has changed
-// since `seen` was read, or is about to change, and the wait ends.
+// A visitor signals after it has left. So if it leaves after inside_ was read, visitor_left changes
+// after `seen` was read, which ends the wait.
 void Visits::wait_until_empty() noexcept {
   for (WaitVisit::Own& own : WaitVisit::Own::of_thread()) {
     if (own.visits == this) own.end_all();

@@ -10,16 +10,17 @@ namespace udapl::dapl {
 
 class Ia;
 
-// Threads that are inside an Ia although no handle of theirs is locked: blocked waiters and running
-// proxy agents. dat_ia_close waits for them. Thread-safe. Owned by an Ia.
+// Counts the threads that are inside an Ia: waiters, calls with an IA handle, and pending or
+// running calls of proxy agents. dat_ia_close waits for them. Thread-safe. Owned by an Ia.
 //
-// Only a visitor that leaves after the thread that closes the Ia has said that it waits wakes that
-// thread. Both say so in one word, so one of them comes first. If it is the visitor, the closer
-// finds it gone; if it is the closer, the visitor sees kCloserWaits, and signals when it is gone.
+// A visitor wakes the closing thread only if that thread has begun to wait. To leave and to begin
+// to wait are atomic operations on one word, so one of them comes first. If the visitor leaves
+// first, the closing thread does not count it. Otherwise the visitor sees kCloserWaits as it
+// leaves, and signals afterwards.
 class Visits {
  public:
   // Either the visitor's later reads see what was written before wait_until_empty(), or
-  // wait_until_empty() sees the visitor. Holds for words that both sides access with seq_cst.
+  // wait_until_empty() sees the visitor, provided that both threads use seq_cst for those words.
   void enter() noexcept { inside_.fetch_add(1, std::memory_order_seq_cst); }
   // The caller must not touch the Ia after this.
   void leave() noexcept {
@@ -28,8 +29,8 @@ class Visits {
     if ((before & kCloserWaits) != 0) [[unlikely]]
       wake_closer();
   }
-  // Returns when no visitor is inside; those that enter later wake again. Ends the WaitVisits of
-  // the calling thread. REQUIRES: what has been written keeps new visitors from staying.
+  // Waits until no visitor is inside. Ends the WaitVisits of the calling thread. REQUIRES:
+  // something that was written before makes visitors that enter later leave at once.
   void wait_until_empty() noexcept;
 
  private:
@@ -37,8 +38,8 @@ class Visits {
 
   static void wake_closer() noexcept;
 
-  // The visitors, and kCloserWaits from the first wait_until_empty() on: then the Ia is about to be
-  // destroyed.
+  // The number of visitors, and kCloserWaits from the first wait_until_empty() on, after which the
+  // Ia is destroyed.
   std::atomic<std::uint32_t> inside_{0};
 };
 
@@ -54,10 +55,10 @@ class Visit {
   Visits& visits_;
 };
 
-// The visit of a thread that sleeps in an Ia. A signal handler that interrupts the sleep may close
-// the Ia, or leave the sleep by longjmp, after which the thread closes the Ia: since the visit
-// would not end before, the thread that closes ends its own ones, and a thread that ends all of
-// them. Used by one thread, in one function.
+// The visit of a thread that sleeps in an Ia. It may never end by itself: a signal handler that
+// interrupts the sleep may close the Ia, or leave the sleep by longjmp. So a thread that closes an
+// Ia ends its own visits of that Ia, and a thread that exits ends all of its visits. Used by one
+// thread, in one function.
 class WaitVisit {
  public:
   WaitVisit() = default;
@@ -79,8 +80,8 @@ class WaitVisit {
 };
 
 // Marks, for a scope, that a thread closes an Ia and is about to wait for its visitors. begin()
-// returns false if one of the visitors, an agent, waits in turn for an agent that this thread runs,
-// because it closes an Ia or destroys the object being called: the two would deadlock.
+// returns false if that would be a deadlock: one of the visitors is an agent that closes another Ia
+// or destroys an object, and thereby waits for an agent or sink call that this thread runs.
 class Closing final : public Waiting {
  public:
   explicit Closing(const Ia& ia) noexcept : ia_(ia) {}
