@@ -27,7 +27,8 @@ namespace udapl::dapl {
   return poster != nullptr ? poster : completion.qp_context;
 }
 
-// Whether the consumer sees it: suppressed successes were only signalled to free slots.
+// Whether the consumer sees the completion. The success of a suppressed request is signalled only
+// to free slots, and makes no event.
 [[nodiscard]] inline bool makes_event(const transport::Completion& completion) noexcept {
   return completion.status != DAT_DTO_SUCCESS || !cookie_of(completion).suppressed;
 }
@@ -104,8 +105,8 @@ inline void retire(const transport::Completion& completion) noexcept {
   return true;
 }
 
-// If the completion is a successful transfer, fills *event and frees the cookie; if false, nothing
-// was done.
+// If the completion is a successful transfer, fills *event, frees the cookie and returns true.
+// Otherwise does nothing and returns false.
 [[nodiscard, gnu::always_inline]] inline bool to_plain_event(
     const transport::Completion& completion, DAT_EVD_HANDLE evd, DAT_EVENT* event) noexcept {
   static_assert(DAT_DTO_SUCCESS == 0 && DAT_DTO_BIND_MW < 8);
@@ -134,8 +135,8 @@ inline void retire(const transport::Completion& completion) noexcept {
   return true;
 }
 
-// Fills *event and frees the cookie. False: the completion makes no event (only the cookie was
-// freed). `evd`: the handle that the event carries.
+// Frees the cookie and fills *event, whose EVD handle is `evd`. Returns false if the completion
+// makes no event.
 [[nodiscard]] inline bool to_event(const transport::Completion& completion, DAT_EVD_HANDLE evd,
                                    DAT_EVENT* event) noexcept {
   if (to_plain_event(completion, evd, event)) [[likely]]

@@ -20,10 +20,10 @@ class EpQueues;
 // Describes a posted work request. Its address is the WorkId given to the transport.
 struct Cookie {
   DAT_DTO_COOKIE user;
-  EpQueues* ep;  // in a ring: its owner; of an SRQ buffer: null, since the completion names the EP
+  EpQueues* ep;  // the owner of the ring; null for an SRQ buffer, whose completion names the EP
   union {
     std::uint32_t length;  // bytes posted
-    void* rmr;             // of a bind: the Rmr
+    void* rmr;             // for a bind: the Rmr
   };
   DAT_DTOS operation : 8;
   bool suppressed;    // success makes no event; the completion only frees slots
@@ -32,10 +32,11 @@ struct Cookie {
   Cookie* next;       // the next slot of the ring
 };
 
-// The cookies of one direction of an EP. Requests and receives each complete in posting order, so a
-// ring suffices. Each slot points to the next one: claiming and freeing a slot are a load and a
-// store each. Sized at creation; posts never allocate. Thread-safe for one poster (which holds the
-// EP's send or receive lock) and one reaper (which holds the lock of the CQ). Owned by an Ep.
+// The cookies of one direction of an EP. Requests, and receives, complete in posting order, so a
+// ring suffices. Each slot points to the next one, so that claiming a slot, and freeing one, takes
+// a load and a store. Sized at creation; posts never allocate. Thread-safe for one poster (which
+// holds the lock of the EP's queue) and one reaper (which holds the lock of the CQ). Owned by an
+// Ep.
 class CookieRing {
  public:
   // Makes room for `limit` outstanding requests of `owner`; up to the next power of two, later
@@ -44,7 +45,7 @@ class CookieRing {
     allocate(limit);
   }
 
-  // Like claim(), but returns null also if the reaper's position has to be read first: by look().
+  // Like claim(), but does not look for freed slots: returns null unless one is known to be free.
   [[nodiscard]] Cookie* claim_known() noexcept {
     Cookie* const slot = head_.load(std::memory_order_relaxed);
     if (slot == nullptr) __builtin_unreachable();
@@ -60,9 +61,9 @@ class CookieRing {
     }
     return slot;
   }
-  // Looks which slots the reaper has freed.
+  // Reads which slots the reaper has freed.
   void look() noexcept {
-    // acquire: pairs with retire(), the reaper is done with the slot before we write it again.
+    // acquire: pairs with retire(). The reaper has read the slot before the poster writes it again.
     end_ = advance(tail_.load(std::memory_order_acquire), limit_);
   }
   void commit(const Cookie& claimed) noexcept {
@@ -90,8 +91,8 @@ class CookieRing {
     tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release);
   }
 
-  // Whether resize(limit) is possible now. Posted cookies are not moved: up to the ring's size it
-  // is always possible, beyond it only while nothing is outstanding.
+  // Whether resize(limit) is possible now: always up to the size of the ring, and beyond that only
+  // while nothing is outstanding, because posted cookies are not moved.
   [[nodiscard]] bool can_resize(std::uint32_t limit) const noexcept {
     const std::uint32_t posted = outstanding();
     return posted == 0 || (limit >= posted && limit < slots().count);
@@ -101,7 +102,7 @@ class CookieRing {
   void resize(std::uint32_t limit) {
     if (limit >= slots().count) return allocate(limit);
     limit_ = limit;
-    end_ = head_.load(std::memory_order_relaxed);  // claim() looks
+    end_ = head_.load(std::memory_order_relaxed);  // makes the next claim() call look()
   }
 
   // May be called by any thread. Slots are exchanged only while nothing is outstanding.
@@ -109,7 +110,7 @@ class CookieRing {
     const Slots& all = slots();
     const Cookie* tail = nullptr;
     const Cookie* head = nullptr;
-    do {  // a consistent pair: between two loads the ring may have wrapped around
+    do {  // until the pair is consistent: the reaper may have moved on between the two loads
       tail = tail_.load(std::memory_order_acquire);
       head = head_.load(std::memory_order_acquire);
     } while (tail != tail_.load(std::memory_order_relaxed));
@@ -128,7 +129,7 @@ class CookieRing {
     return slot != head;
   }
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
-  // Fetches into the caches what the next post and the next completion need.
+  // Prefetches what the next post and the next completion need.
   void prefetch() const noexcept {
     prefetch_bytes(head_.load(std::memory_order_relaxed), sizeof(Cookie));
     prefetch_bytes(tail_.load(std::memory_order_relaxed), sizeof(Cookie));
@@ -181,8 +182,8 @@ class CookieRing {
   // the one before.
   Slots slots_at_first_;
   std::atomic<Slots*> slots_{nullptr};  // the latest
-  // Slots up to here are known to be free, so that the poster need not read the reaper's cache
-  // line.
+  // Slots from head_ up to this one are known to be free, so that the poster need not read the
+  // reaper's cache line.
   Cookie* end_ = nullptr;
   alignas(64) std::atomic<Cookie*> head_{nullptr};  // the slot to claim next
   alignas(64) std::atomic<Cookie*> tail_{nullptr};  // the oldest that is not retired

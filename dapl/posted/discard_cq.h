@@ -14,8 +14,8 @@ namespace udapl::dapl {
 // their requests. Thread-safe. Owned by an Ep, outlives its QP.
 class DiscardCq {
  public:
-  // `depth`: requests that can be outstanding. `eager`: completions are thrown away as they come,
-  // because others wait for the slots (an SRQ); otherwise when drain() is called.
+  // `depth`: requests that can be outstanding. `eager`: discards completions as they arrive,
+  // because other EPs wait for the slots (an SRQ); otherwise drain() discards them.
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
   static Result<std::unique_ptr<DiscardCq>> make(transport::Adapter& adapter, int depth,
                                                  bool eager);

@@ -33,7 +33,8 @@ struct alignas(64) RequestQueue {
   std::uint32_t silent UDAPL_GUARDED_BY(lock) = 0;  // suppressed posts since the last signalled one
   std::uint32_t max_silent UDAPL_GUARDED_BY(lock) = 0;
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
-  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no request EVD: all count as suppressed
+  // Not null if there is no request EVD: then all requests count as suppressed.
+  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;
   // The members above fill one cache line, which is all that most posts need.
   const Pz* pz UDAPL_GUARDED_BY(lock) = nullptr;
   Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
@@ -47,18 +48,18 @@ struct alignas(64) ReceiveQueue {
   SpinLock lock;
   std::uint32_t legal_flags UDAPL_GUARDED_BY(lock) = 0;
   std::uint32_t max_segments UDAPL_GUARDED_BY(lock) = 0;
-  // The transport is replacing the QP. Posts wait until it has: dat_ep_modify blocks, so it cannot
-  // hold the lock meanwhile.
+  // True while the transport is replacing the QP: posts wait. dat_ep_modify cannot hold the lock
+  // instead, because it blocks.
   bool exchanging UDAPL_GUARDED_BY(lock) = false;
   // Null: nothing can be posted (no PZ yet, an SRQ, or a reset is running).
   transport::Qp* qp UDAPL_GUARDED_BY(lock) = nullptr;
-  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // no receive EVD
+  DiscardCq* discard UDAPL_GUARDED_BY(lock) = nullptr;  // not null if there is no receive EVD
   Evd* evd UDAPL_GUARDED_BY(lock) = nullptr;
   CookieRing cookies;
 };
 
-// The part of an EP that posts and completions use: its two queues and what they have to know of
-// its connection. The rest is class Ep.
+// The part of an EP that posts and completions use: its two queues, and what these need to know of
+// the connection. Class Ep has the rest.
 //
 // While request_gate (receive_gate) is open, a post of one segment with default flags needs no
 // further check of state and configuration: the EP accepts such posts, signals them and allows at
@@ -78,18 +79,18 @@ class EpQueues : public ObjectHeader {
     const DAT_EP_STATE now = state_.load(std::memory_order_acquire);
     return now == kResetting ? DAT_EP_STATE_DISCONNECTED : now;
   }
-  // As posts read it: also kResetting, in which nothing may be posted.
+  // The state as posts read it, which includes kResetting, in which nothing may be posted.
   [[nodiscard]] DAT_EP_STATE posting_state() const noexcept {
     return state_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
-  // Whether the EP is connecting, and its ESTABLISHED is going to be queued in this EVD. If so, its
-  // completions are early there.
+  // Whether the EP is connecting and will post its ESTABLISHED event to `evd`, which until then
+  // holds back the EP's completions.
   [[nodiscard]] bool awaits_established_on(const Evd& evd) const noexcept {
     return awaits_established_on_.load(std::memory_order_acquire) == &evd;
   }
-  // Why the transport broke the last connection, "" if it did not; and its detail, or "". Strings
-  // of static lifetime.
+  // Why the last connection broke, or "" if it did not; and a detail of that, or "". The strings
+  // have static lifetime.
   [[nodiscard]] const char* break_reason() const noexcept {
     const char* const reason = broken_by_.load(std::memory_order_acquire);
     return reason != nullptr ? reason : "";
@@ -97,14 +98,14 @@ class EpQueues : public ObjectHeader {
   [[nodiscard]] const char* break_detail() const noexcept {
     return break_detail_.load(std::memory_order_relaxed);
   }
-  // Fetches into the caches what posts and completions need.
+  // Prefetches what posts and completions need.
   void prefetch() const noexcept {
     prefetch_bytes(this, sizeof *this);
     requests.cookies.prefetch();
     receives.cookies.prefetch();
   }
-  // Frees the slot of a completed work request, and of suppressed ones before it. Caller holds the
-  // lock of the CQ.
+  // Frees the slot of a completed work request, and those of suppressed ones before it. The caller
+  // holds the lock of the CQ.
   void retire(const Cookie& cookie) noexcept {
     if (cookie.operation == DAT_DTO_RECEIVE)
       receives.cookies.retire(&cookie);
@@ -116,7 +117,7 @@ class EpQueues : public ObjectHeader {
   // The state during a reset and when the EP is destroyed; state() returns DISCONNECTED for it.
   static constexpr auto kResetting = static_cast<DAT_EP_STATE>(15);
 
-  // The limits: how many requests and receives can be outstanding.
+  // `max_requests`, `max_receives`: how many can be outstanding.
   EpQueues(const DAT_PROVIDER* table, Ia* owner, DAT_EP_STATE state, int max_requests,
            int max_receives, bool has_srq)
       : ObjectHeader(table, kType, owner),

@@ -4,7 +4,7 @@
 #include "dapl/objects/trace_points.h"
 #include "dapl/posted/cookie_ring.h"
 
-// The trace records of posts and completions; as those of dapl/objects/trace_points.h.
+// The trace records of posts and completions. dapl/objects/trace_points.h says how to call them.
 namespace udapl::dapl::point {
 
 // A request or receive is about to be posted to the transport. `object`: the EP or SRQ.
