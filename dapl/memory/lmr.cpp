@@ -34,8 +34,7 @@ Status check_range(DAT_VADDR address, DAT_VLEN length, const transport::Attribut
   return Status();
 }
 
-// The known bits of what a program passes: unknown ones are ignored, as they always were
-// (docs/compatibility.md C60).
+// The known bits of what a program passes. Unknown bits are ignored (docs/compatibility.md C60).
 DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
                                     const transport::Attributes& attributes) noexcept {
   unsigned known = DAT_MEM_PRIV_ALL_FLAG;
@@ -43,8 +42,8 @@ DAT_MEM_PRIV_FLAGS known_privileges(unsigned privileges,
   return static_cast<DAT_MEM_PRIV_FLAGS>(privileges & known);
 }
 
-// Determines the memory to register. To the transport, memory that another process registers too is
-// like any other: the 40-byte name need only be present, but the mapping must be shared.
+// Determines the memory to register. Shared memory, which other processes register too, is like any
+// other to the transport: its 40-byte name need only be present, but its mapping must be shared.
 Status resolve(const Ia& ia, Lmr::Description& description) {
   const DAT_REGION_DESCRIPTION& region = description.region;
   transport::MrInit& init = description.init;
@@ -77,7 +76,7 @@ Result<std::unique_ptr<transport::Mr>> register_empty(Ia& ia, Pz& pz, DAT_VA_TYP
                                                 DAT_MEM_PRIV_LOCAL_READ_FLAG, va_type});
 }
 
-// `description` is as the consumer passed it.
+// `description`: as the consumer passed it.
 Result<Lmr*> create(Ia& ia, Pz& pz, Lmr::Description& description) {
   if (const Status status = resolve(ia, description); !status.ok()) return status;
   transport::MrInit& init = description.init;

@@ -75,7 +75,7 @@ DAT_RETURN rmr_free(DAT_RMR_HANDLE handle) {
   return boundary([&]() -> Status {
     const auto rmr = require<Rmr>(handle);
     if (rmr == nullptr) return rmr.refusal();
-    rmr->ia->destroy(*rmr);  // a bound one is unbound
+    rmr->ia->destroy(*rmr);  // unbinds it
     return Status();
   });
 }
