@@ -30,7 +30,7 @@ Cr::~Cr() {
 
 namespace {
 
-// The exclusive right to decide about a CR. Returned on destruction unless complete() was called.
+// The exclusive right to decide about a CR. The destructor returns it unless complete() was called.
 class Decision {
  public:
   explicit Decision(Cr& cr) noexcept : cr_(cr.claim() ? &cr : nullptr) {}
@@ -51,8 +51,8 @@ class Decision {
   Cr* cr_;
 };
 
-// A request that is not accepted releases its EP: it returns to the consumer that reserved it, or
-// is destroyed if the provider made it.
+// Releases the EP of a request that is not accepted: the consumer that reserved it may use it
+// again; if the provider has created it, it is destroyed.
 void release_ep(const Cr& cr) noexcept {
   const auto [ep, made_by_provider] = cr.own_ep();
   if (ep == nullptr) return;
@@ -67,7 +67,7 @@ Status being_decided(DAT_CR_HANDLE handle) noexcept {
                "cr %p is already being accepted or rejected", handle);
 }
 
-// The EP to accept with: the CR's own or the one that the consumer passes, never both.
+// The EP into which to accept: the CR's own, or the one that the consumer passes; not both.
 Result<Ep*> choose_ep(const Cr& cr, DAT_EP_HANDLE handle) noexcept {
   if (cr.own_ep().ep != nullptr) {
     if (handle != DAT_HANDLE_NULL)

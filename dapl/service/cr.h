@@ -15,20 +15,20 @@ class Ep;
 // The EP that comes with a connection request, if any.
 struct OwnEp {
   Ep* ep = nullptr;
-  bool made_by_provider = false;  // otherwise the consumer reserved it, with an RSP
+  bool made_by_provider = false;  // otherwise the consumer has reserved it by an RSP
 };
 
-// A connection request: a peer that waits for the consumer's decision. Independent of the service
-// point that it arrived at, which may have been freed.
+// A connection request: a peer that waits until the consumer accepts, rejects or hands off. The
+// service point at which it arrived may have been freed meanwhile.
 //
 // Thread safety: one thread at a time decides (claim); reads need no lock. Owned by an Ia until it
-// is accepted, rejected or handed off. Destroying it undecided rejects its peer.
+// is decided. Destroying it before that refuses the peer.
 class Cr : public ObjectHeader {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_CR;
   static constexpr std::size_t kRoom = 512;  // no transport's request has more private data
 
-  // `ends`: as the consumer is told.
+  // `ends`: those that the consumer sees.
   Cr(Ia& owner, std::unique_ptr<transport::IncomingConnection> request,
      const transport::Endpoints& ends, OwnEp own) noexcept;
   ~Cr();
@@ -37,8 +37,8 @@ class Cr : public ObjectHeader {
 
   [[nodiscard]] const OwnEp& own_ep() const noexcept { return own_; }
   [[nodiscard]] transport::Endpoints& endpoints() noexcept { return endpoints_; }
-  // Zeros follow up to kRoom bytes: programs read a structure there, or a string, without a look at
-  // the size (docs/compatibility.md C138).
+  // Zeros follow up to kRoom bytes, because programs read a structure or a string there without
+  // checking the size (docs/compatibility.md C138).
   [[nodiscard]] transport::PrivateData private_data() const noexcept {
     return {private_data_.data(), private_data_size_};
   }
@@ -62,9 +62,9 @@ class Cr : public ObjectHeader {
   std::atomic<bool> claimed_{false};
 };
 
-// Rejects the request of `handle`, whose event the consumer can no longer dequeue, without private
-// data, and releases its EP. No effect if the handle is no CR, or another thread decides about it.
-// REQUIRES: no lock held.
+// Rejects the request `handle`, without private data, because the consumer can no longer dequeue
+// its event; releases its EP. No effect if the handle is not a CR, or another thread decides about
+// it. REQUIRES: no lock held.
 void reject_lost(DAT_CR_HANDLE handle) noexcept;
 
 }  // namespace udapl::dapl

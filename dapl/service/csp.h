@@ -5,7 +5,7 @@
 
 namespace udapl::dapl {
 
-// A common service point: listens on an IP address and port; the consumer brings the EPs.
+// A common service point: listens on an IP address and port. The consumer provides the EPs.
 // Thread-safe. Owned by an Ia.
 class Csp : public ServicePoint {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-// dat_evd_free. In this layer, because requests whose events are still queued are rejected.
+// dat_evd_free. It is in this layer because it rejects requests whose events are still queued.
 #include "common/backoff.h"
 #include "dapl/events/evd.h"
 #include "dapl/objects/boundary.h"
@@ -13,8 +13,8 @@ namespace udapl::dapl {
 
 namespace {
 
-// No event can follow, as nothing uses the EVD any more. The program cannot answer the requests
-// among the last ones, whose peers wait.
+// No further event can be queued, as nothing uses the EVD any more. The program can no longer learn
+// of queued requests, whose peers are waiting.
 void reject_queued_requests(Evd& evd) noexcept {
   DAT_EVENT event;
   while (evd.dequeue_from_ring(&event))

@@ -5,8 +5,8 @@
 
 namespace udapl::dapl {
 
-// A public service point: listens until it is freed, each request becomes a CR. With the PROVIDER
-// flag each comes with a new TENTATIVE EP. Thread-safe. Owned by an Ia.
+// A public service point: listens until it is freed. Each request becomes a CR, which with the
+// PROVIDER flag has a new TENTATIVE EP. Thread-safe. Owned by an Ia.
 class Psp : public ServicePoint {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_PSP;

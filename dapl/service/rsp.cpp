@@ -32,7 +32,7 @@ bool Rsp::begin_free() noexcept {
   }
 }
 
-// The EP for the request: the reserved one, which changes its state, or one that is made for it.
+// The EP for the request: the reserved one, whose state is changed, or a new one.
 Result<OwnEp> Rsp::take_ep(const transport::IncomingConnection& request) noexcept {
   if (ep_ == nullptr) {
     Result<Ep*> made = make_provider_ep(*ia, request);
@@ -43,7 +43,7 @@ Result<OwnEp> Rsp::take_ep(const transport::IncomingConnection& request) noexcep
   return OwnEp{.ep = ep_};
 }
 
-// The request could not be delivered: undoes take_ep() and listens again.
+// Called if the request could not be delivered: undoes take_ep() and listens again.
 void Rsp::resume(const OwnEp& own) noexcept {
   if (own.made_by_provider)
     ia->destroy(*own.ep);
@@ -53,7 +53,7 @@ void Rsp::resume(const OwnEp& own) noexcept {
   Ia& owner = *ia;
   phase_.store(Phase::kListening, std::memory_order_release);
   if (listens) return;
-  // From here on the consumer may free the RSP: its address is used, and nothing in it.
+  // The consumer may free the RSP now: only its address is used from here on.
   UDAPL_TRACE(kError, "rsp %p no longer listens", static_cast<void*>(this));
   report_async(owner, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR, this, DAT_IA_OTHER_ERROR);
 }
@@ -66,7 +66,7 @@ Status Rsp::receive(std::unique_ptr<transport::IncomingConnection>& request,
     return own.status();
   }
   Arrival arrival{.request = request, .place = {}, .conn_qual = conn_qual(), .own = *own};
-  arrival.place.rsp_handle = this;  // only a name: the RSP is about to be freed
+  arrival.place.rsp_handle = this;  // identifies the RSP, which is about to be freed
 
   const Ending ending;  // destroyed after `last`
   close();              // the port is free before the consumer can learn of the request
@@ -107,7 +107,7 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL conn_qual, DAT_EP_H
     Owned<Rsp> made = make_object<Rsp>(*ia, *evd, ep);
     if (ep != nullptr)
       if (const Status status = ep->apply(EpInput::kReserve); !status.ok()) return status;
-    // Undoes all of this also if the transport runs out of memory.
+    // Undoes all of this on failure, also if listen() throws because memory has run out.
     struct Attempt {
       ~Attempt() {
         if (rsp == nullptr) return;
@@ -142,7 +142,7 @@ DAT_RETURN rsp_free(DAT_RSP_HANDLE handle) noexcept {
   return boundary([&]() -> Status {
     Rsp* rsp = nullptr;
     {
-      // The request may free the RSP while this thread reads it, but Dispose waits for this lock.
+      // The delivery of the request may free the RSP meanwhile, but Dispose waits for this lock.
       const std::scoped_lock lock(consumed_lock());
       rsp = handle_cast<Rsp>(handle);
       if (rsp == nullptr || !rsp->begin_free()) {

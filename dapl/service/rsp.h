@@ -5,17 +5,17 @@
 
 namespace udapl::dapl {
 
-// A reserved service point: listens for one request, which is delivered with the EP, and then ends.
+// A reserved service point: listens for one request, delivers it with the reserved EP, and ends.
 //
 // Thread safety: a request and dat_rsp_free may race; the one that moves the phase away from
-// kListening wins. Owned by an Ia, ends itself when its request arrives.
+// kListening wins. Owned by an Ia; destroys itself when its request has been delivered.
 class Rsp : public ServicePoint {
  public:
   static constexpr DAT_HANDLE_TYPE kType = DAT_HANDLE_TYPE_RSP;
 
-  // `ep` null: the provider makes one for the request.
+  // If `ep` is null, the provider creates an EP for the request.
   Rsp(Ia& owner, Evd& evd, Ep* ep) noexcept : ServicePoint(owner, kType, evd, sink_), ep_(ep) {}
-  // Waits for a running delivery to finish: only closing the Ia can run into one.
+  // Waits for a running delivery to finish; there can be one only when the Ia is closed.
   ~Rsp() {
     static_cast<void>(begin_free());
     close();  // before the sink goes
@@ -23,25 +23,27 @@ class Rsp : public ServicePoint {
 
   [[nodiscard]] Ep* ep() const noexcept { return ep_; }
 
-  // Listening has begun: requests may be delivered, so the RSP may be freed at any time.
+  // Called when listening has begun. From now on a request may be delivered, and thus the RSP
+  // freed, at any time.
   void start() noexcept { phase_.store(Phase::kListening, std::memory_order_release); }
   // Claims the right to deliver the one request. Returns false if the RSP has ended, or another
   // thread delivers, or start() has not been called.
   [[nodiscard]] bool try_begin_delivery() noexcept { return claim_delivery() == Phase::kListening; }
-  // The same, but waits for start(), which may need the lock of the IA.
+  // Like try_begin_delivery(), but waits for start(); the thread that is to call it may need the
+  // lock of the IA.
   [[nodiscard]] bool begin_delivery() noexcept;
   // Delivers the request, after begin_delivery(). On success the RSP is freed: the caller must not
   // touch it. On failure it keeps listening, and the caller still owns the request; if listening
   // has failed as well, the async EVDs get an event that names the RSP.
   [[nodiscard]] Status receive(std::unique_ptr<transport::IncomingConnection>& request,
                                Upcall& upcall) noexcept;
-  // Acquires the right to free it. False: the request came first. Waits for a running delivery to
-  // finish, which does not take long.
+  // Claims the right to free the RSP. Returns false if its request has been delivered. Waits for a
+  // running delivery to finish, which does not take long.
   [[nodiscard]] bool begin_free() noexcept;
 
  private:
   enum class Phase : int { kStarting, kListening, kDelivering, kGone };
-  // Returns the phase so far, from which kListening was left for kDelivering.
+  // Returns the phase; if that is kListening, changes it to kDelivering.
   [[nodiscard]] Phase claim_delivery() noexcept {
     Phase seen = Phase::kListening;
     phase_.compare_exchange_strong(seen, Phase::kDelivering, std::memory_order_acq_rel);

@@ -34,7 +34,8 @@ Status ServicePoint::in_use(DAT_CONN_QUAL conn_qual) const noexcept {
 }
 
 Status ServicePoint::listen(const transport::ListenRequest& request) noexcept try {
-  conn_qual_.store(request.conn_qual, std::memory_order_relaxed);  // for requests during listen()
+  // First, because requests may arrive during listen().
+  conn_qual_.store(request.conn_qual, std::memory_order_relaxed);
   auto listener = ia->adapter().listen(request, sink_);
   if (!listener.ok()) {
     UDAPL_TRACE(kNormal, "cannot listen on 0x%llx: 0x%x",
@@ -68,7 +69,7 @@ DAT_EVENT arrival_event(const Arrival& arrival, Cr& cr) noexcept {
   data.local_ia_address_ptr = cr.endpoints().local.get();
   data.conn_qual = cr.endpoints().local_port;
   data.cr_handle = &cr;
-  data.truncate_flag = DAT_FALSE;  // a transport delivers private data whole
+  data.truncate_flag = DAT_FALSE;  // a transport truncates no private data
   return event;
 }
 
@@ -102,7 +103,7 @@ Result<Ep*> make_provider_ep(Ia& ia, const transport::IncomingConnection& reques
 }
 
 Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try {
-  // The CR reports the consumer's own qualifier; the transport has folded it if it is not a port.
+  // The CR reports the qualifier that the consumer passed. The transport has mapped it to a port.
   transport::Endpoints ends = arrival.request->endpoints();
   if (arrival.conn_qual != 0) ends.local_port = arrival.conn_qual;
   if (arrival.own.ep != nullptr) arrival.own.ep->set_endpoints(ends);
@@ -125,8 +126,9 @@ Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept try 
 
 Status hand_over(Ia& ia, DAT_CONN_QUAL conn_qual,
                  std::unique_ptr<transport::IncomingConnection>& request, Upcall& upcall) noexcept {
-  // A Use keeps a PSP or CSP from being freed; an RSP is kept by claiming its only delivery. One
-  // that does not listen yet counts as absent: if it fails, it needs the lock that is held here.
+  // A Use keeps a PSP or CSP from being freed; the claimed delivery keeps an RSP. An RSP that does
+  // not listen yet is passed over: waiting for it here could deadlock, because its creation may
+  // need the IA's lock, which for_each() holds.
   Use<Psp> psp;
   Use<Csp> csp;
   Rsp* rsp = nullptr;

@@ -15,12 +15,12 @@ namespace udapl::dapl {
 
 // The base of PSP, RSP and CSP: a listener whose requests become CRs and events on a CR EVD.
 //
-// Thread safety: requests arrive in the driving thread (or by dat_cr_handoff), all other calls
-// come from the consumer. Owned, as a PSP, RSP or CSP, by an Ia.
+// Thread safety: the driving thread, or dat_cr_handoff, delivers requests; the consumer makes all
+// other calls. Owned, as a PSP, RSP or CSP, by an Ia.
 class ServicePoint : public ObjectHeader {
  public:
   [[nodiscard]] Evd& evd() const noexcept { return *evd_.get(); }
-  // 0 while a transport that picks the qualifier is picking.
+  // 0 before the transport has picked the qualifier, if it is to pick one.
   [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept {
     return conn_qual_.load(std::memory_order_relaxed);
   }
@@ -31,7 +31,7 @@ class ServicePoint : public ObjectHeader {
   [[nodiscard]] Status listen(const transport::ListenRequest& request) noexcept;
   // Stops listening and frees the port. Waits for a running request unless called from inside it.
   void close() noexcept { listener_.reset(); }
-  // Returns when no handoff uses the service point. REQUIRES: it is off the Ia's list.
+  // Waits until no handoff uses the service point. REQUIRES: it is not in the Ia's list any more.
   void wait_for_users() const noexcept;
 
  protected:
@@ -62,7 +62,7 @@ class RequestSink final : public transport::ListenSink {
   P& place_;
 };
 
-// dat_psp_free and dat_csp_free.
+// The body of dat_psp_free and dat_csp_free.
 template <class P>
 [[nodiscard]] Status free_service_point(DAT_HANDLE handle) {
   const auto place = require<P>(handle);
@@ -74,8 +74,8 @@ template <class P>
   return Status();
 }
 
-// The EVD of `ia` to which a new service point reports. INVALID_HANDLE if it takes no connection
-// requests.
+// The EVD of `ia` to which a new service point is to report. INVALID_HANDLE if that EVD accepts no
+// connection requests.
 [[nodiscard]] Required<Evd> require_cr_evd(const Ia& ia, DAT_EVD_HANDLE handle) noexcept;
 
 // A request on its way to the consumer.
@@ -86,12 +86,13 @@ struct Arrival {
   OwnEp own;
 };
 
-// A TENTATIVE EP for `request`: without PZ and EVDs, read depths as the peer proposes.
+// Makes a TENTATIVE EP for `request`, without PZ and EVDs; the read depths are what the peer
+// proposes.
 [[nodiscard]] Result<Ep*> make_provider_ep(Ia& ia,
                                            const transport::IncomingConnection& request) noexcept;
 
 // Makes a CR of the arrival and posts its event to `evd`. On failure (the EVD is full, no memory)
-// nothing has changed and the request is still there. `upcall` receives the work to run without
+// nothing has changed, and the arrival still has the request. `upcall` gets the work to run without
 // locks.
 [[nodiscard]] Status deliver(Ia& ia, Evd& evd, Arrival& arrival, Upcall& upcall) noexcept;
 
