@@ -52,7 +52,7 @@ void fill(const transport::Attributes& from, std::vector<DAT_NAMED_ATTR>& vendor
   to->hardware_version_minor = static_cast<DAT_UINT32>(from.hardware_version[1]);
   to->firmware_version_major = static_cast<DAT_UINT32>(from.firmware_version[0]);
   to->firmware_version_minor = static_cast<DAT_UINT32>(from.firmware_version[1]);
-  // DAT has no const address; consumers must not write to it.
+  // The field is not const, but consumers must not write to the address.
   to->ia_address_ptr = const_cast<DAT_SOCK_ADDR*>(from.address.get());
   to->max_eps = from.max_eps;
   to->max_dto_per_ep = from.max_dto_per_ep;
@@ -76,7 +76,7 @@ void fill(const transport::Attributes& from, std::vector<DAT_NAMED_ATTR>& vendor
   to->max_iov_segments_per_rdma_write = from.max_write_segments;
   to->max_rdma_read_in = from.max_rdma_read_in_total;
   to->max_rdma_read_out = from.max_rdma_read_out_total;
-  // Also if the total is not enough for all EPs that may exist (docs/compatibility.md C133).
+  // Even if the total does not suffice for all EPs that may exist (docs/compatibility.md C133).
   to->max_rdma_read_per_ep_in_guaranteed = DAT_TRUE;
   to->max_rdma_read_per_ep_out_guaranteed = DAT_TRUE;
   to->zb_supported = boolean(from.zero_based_va);
@@ -95,7 +95,7 @@ void fill_merging(const transport::Attributes& from, DAT_PROVIDER_ATTR* to) noex
           (row == kDto && column == kConnection) || (row == kConnection && column == kDto);
       const bool merges =
           row == column || (!async && (!ordered || from.dto_and_connection_mergeable));
-      // Const in the public structure, but the provider is the one that fills it.
+      // The field is const in the public structure, although the provider has to fill it in.
       const_cast<DAT_BOOLEAN&>(to->evd_stream_merging_supported[row][column]) = boolean(merges);
     }
   }
@@ -108,7 +108,7 @@ void fill(const Provider& provider, const transport::Attributes& from,
   copy_name(to->provider_name, provider.info().ia_name);
   to->provider_version_major = kProviderVersionMajor;
   to->provider_version_minor = kProviderVersionMinor;
-  // The registry finds its entry by these three when the IA is closed.
+  // When the IA is closed, the registry finds its entry by these three values.
   to->dapl_version_major = provider.info().dapl_version_major;
   to->dapl_version_minor = provider.info().dapl_version_minor;
   to->is_thread_safe = provider.info().is_thread_safe;

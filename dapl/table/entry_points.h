@@ -14,8 +14,8 @@
 // Defines the entry points of a provider library, the only symbols that it exports. Used once per
 // library, outside namespaces. `kit`: a constant ProviderKit. `trace_name`: the library in traces.
 //
-// The level of the traces applies to the loading of the library, too, so it is read before all its
-// other code runs. Some registries look dapl_extensions up to find out whether there are
+// The trace level is read before all other code of the library runs, since it also applies to the
+// loading of the library. Some registries look up dapl_extensions to find out whether there are
 // extensions; the provider table has the same function.
 #define UDAPL_ENTRY_POINTS(trace_name, kit)                                                  \
   [[gnu::constructor]] static void read_trace_level() {                                      \

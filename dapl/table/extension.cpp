@@ -22,8 +22,8 @@ namespace {
 constexpr std::uint32_t kAtomicSize = 8;
 constexpr DAT_COUNT kQueryQlen = 8;
 
-// The common arguments of the three posts. As these are rare, they use the transport's virtual
-// functions and always lock.
+// The common arguments of the three posts. These are rare, so they use the transport's virtual
+// functions and always acquire the lock.
 struct Transfer {
   post::Segments local;
   DAT_DTO_COOKIE cookie;
@@ -53,7 +53,7 @@ post::Outcome write_immediate(Ep& ep, RequestQueue& queue, const Transfer& trans
   const DAT_RMR_TRIPLET& remote = transfer.remote != nullptr ? *transfer.remote : kNoRemoteRange;
   if (length > queue.max_rdma)
     return post::bad(DAT_INVALID_ARG3, "longer than the largest RDMA transfer");
-  // The write consumes a receive at the peer, which may be a solicited one.
+  // The write consumes a receive at the peer, whose completion may be a solicited one.
   return submit(ep, queue, transfer, DAT_IB_DTO_RDMA_WRITE_IMMED, length, queue.legal_flags,
                 [&](transport::Qp& qp, transport::WorkId id, transport::WorkFlags work) noexcept {
                   return qp.post_write_immediate(id, local.list, local.count, remote, immediate,
@@ -82,7 +82,7 @@ post::Outcome atomic(Ep& ep, RequestQueue& queue, const Transfer& transfer, DAT_
                 });
 }
 
-// Posts an atomic operation; `args` continues behind its operands.
+// Posts an atomic operation. Its operands have been read from `args`; the rest follows there.
 template <class Call>
 DAT_RETURN post_atomic(DAT_HANDLE handle, va_list args, const char* name, DAT_IB_DTOS operation,
                        Call&& call) {
@@ -140,8 +140,8 @@ DAT_RETURN post_write_immediate(DAT_HANDLE handle, va_list args) {
   return post::finish(handle, "rdma_write_immed", outcome);
 }
 
-// Here the handle is the name of the IA. Returns attributes, and an IA that only the close query
-// accepts, because the registry assigns no number to it.
+// The handle of this operation is the name of an IA. Returns attributes, and an IA handle that only
+// the close query accepts, because the registry has assigned no number to it.
 DAT_RETURN open_query(DAT_HANDLE handle, va_list args) {
   auto* const ia_out = va_arg(args, DAT_HANDLE*);
   const auto ia_mask = va_arg(args, DAT_IA_ATTR_MASK);

@@ -14,7 +14,7 @@ namespace udapl::dapl {
 
 namespace {
 
-// Read in a child without a lock: another thread of the parent may have held it.
+// Has no lock, because a child reads it, and at the fork another thread could have held the lock.
 std::atomic<GuardedTable*> tables{nullptr};
 
 // Whether the object was made by a process that this one was forked from. Freed objects and invalid
@@ -32,8 +32,8 @@ bool is_first_report() noexcept {
   return reported.exchange(generation, std::memory_order_relaxed) != generation;
 }
 
-// A program that works on in a child learns from one line why it cannot. One that only cleans up in
-// its exit handlers (`cleans_up`) needs none.
+// The first refusal in a child is reported as an error, so that the program learns why its calls
+// fail. Calls that only clean up, as in exit handlers (`cleans_up`), are not reported.
 [[gnu::cold]] DAT_RETURN refuse(DAT_HANDLE handle, bool cleans_up) noexcept {
   constexpr DAT_RETURN kCode = dat_error(DAT_INVALID_STATE);
   constexpr char kText[] =
@@ -54,7 +54,7 @@ constexpr bool kSame = false;
 template <auto Slot>
 constexpr bool kSame<Slot, Slot> = true;
 
-// The calls of exit handlers.
+// The calls that exit handlers make.
 template <auto Slot, class P = DAT_PROVIDER>
 constexpr bool kCleansUp = kSame<Slot, &P::ia_close_func> || kSame<Slot, &P::ep_disconnect_func> ||
                            kSame<Slot, &P::cno_free_func> || kSame<Slot, &P::evd_free_func> ||
@@ -122,7 +122,7 @@ void on_fork() noexcept {
 void guard_in_children(GuardedTable& table) noexcept {
   static const bool watched = forks::watch(&on_fork);
   if (!watched) UDAPL_TRACE(kError, "no memory to protect connections from forked children");
-  // The objects of a table made in a child are the child's own, but the child may fork as well.
+  // A table that is registered in a child is guarded as well, because the child may fork in turn.
   table.next = tables.load(std::memory_order_relaxed);
   while (!tables.compare_exchange_weak(table.next, &table, std::memory_order_release,
                                        std::memory_order_relaxed)) {

@@ -4,12 +4,12 @@
 #include <dat/dat_registry.h>
 
 // A forked child has copies of its parent's objects and shares its descriptors, but has none of the
-// provider's threads: operations on an object would end or disturb the parent's connections. So in
-// a child every call with an inherited handle returns INVALID_STATE. A process that does not fork
-// pays nothing: the tables that handles point at are replaced in the child only.
+// provider's threads: operations on an object would end or disturb the parent's connections. So
+// every call with an inherited handle returns INVALID_STATE in a child. This costs nothing in a
+// process that does not fork, because the slots of the tables are replaced in the child only.
 namespace udapl::dapl {
 
-// A provider's table, as its objects point at it.
+// The table of a provider, at which its objects point.
 struct GuardedTable {
   DAT_PROVIDER slots;            // first, so that a pointer to it also points to the GuardedTable
   const DAT_PROVIDER* original;  // the slots before the process was forked

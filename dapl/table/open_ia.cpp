@@ -74,8 +74,8 @@ Status OpenIa::open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HA
 Status OpenIa::choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd) {
   Evd* evd = nullptr;
   if (*async_evd == DAT_HANDLE_NULL) {
-    // Programs ask for 8 events, and have dozens of EPs that each may cause one. A request for more
-    // than the adapter supports does not prevent opening.
+    // Programs ask for room for 8 events, although each of their dozens of EPs may cause one. A
+    // request for more than the adapter supports is reduced, not refused.
     constexpr DAT_COUNT kMinEvents = 256;
     auto made = Evd::create(*this, std::min(std::max(qlen, kMinEvents), attributes().max_evd_qlen),
                             DAT_EVD_ASYNC_FLAG, nullptr);
@@ -114,7 +114,7 @@ Status OpenIa::close(DAT_CLOSE_FLAGS flags) {
   return Status();
 }
 
-// Not counted: connection requests, and the EPs that the provider made for them.
+// Connection requests, and EPs that the provider has created for them, do not count.
 bool OpenIa::has_consumer_objects() noexcept {
   const ScopedLock lock(lock_);
   std::size_t own = own_async_evd_ == nullptr ? 0 : 1;
@@ -123,7 +123,8 @@ bool OpenIa::has_consumer_objects() noexcept {
   return std::apply([](const auto&... list) { return (list.size() + ...); }, lists_) > own;
 }
 
-// All waits end before the first agent is called: it may wait for their threads.
+// All waits end before the first agent is called, because an agent may wait for a thread that waits
+// in DAT.
 void OpenIa::evict_visitors() noexcept {
   for_each<Evd>([](Evd& evd) { evd.abort(); });
   for_each<Cno>([](Cno& cno) { cno.abort(); });
@@ -169,7 +170,8 @@ namespace calls {
 
 DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags) {
   return boundary([&]() -> Status {
-    Ia* const ia = handle_cast<Ia>(handle);  // not a visitor: it waits for them
+    // Not by require(), which would make this call a visitor: it waits for the visitors.
+    Ia* const ia = handle_cast<Ia>(handle);
     if (ia == nullptr) return handles::refuse_handle(handles::kind_of(Ia::kType), handle);
     if (flags != DAT_CLOSE_ABRUPT_FLAG && flags != DAT_CLOSE_GRACEFUL_FLAG)
       UDAPL_REFUSE(DAT_INVALID_PARAMETER, DAT_INVALID_ARG2, "close flags 0x%x",

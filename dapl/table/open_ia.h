@@ -11,16 +11,16 @@ namespace udapl::dapl {
 
 class Provider;
 
-// The part of an Ia that knows every type of object, the library and the other opens. Every Ia is
-// one. Owns itself from open() to close().
+// The part of an Ia that knows every type of object, the library and the other open IAs. Every Ia
+// is an OpenIa. Owns itself from open() to close().
 class OpenIa final : public Ia {
  public:
-  // dat_ia_open; *async_evd as the spec says (in and out). *ia gets the handle the registry hands
-  // on.
+  // dat_ia_open; *async_evd (in and out) as the specification says. *ia gets the handle for the
+  // registry.
   static Status open(Provider& provider, DAT_COUNT async_evd_min_qlen, DAT_EVD_HANDLE* async_evd,
                      DAT_IA_HANDLE* ia);
-  // dat_ia_close with checked flags. After SUCCESS the IA and all it owned are gone, and nothing of
-  // it runs any more. Blocks.
+  // dat_ia_close with checked flags. After SUCCESS the IA and all objects that it owned are
+  // destroyed, and none of their code runs any more. Blocks.
   Status close(DAT_CLOSE_FLAGS flags);
 
   // Use open(). Public for make_object.
@@ -36,7 +36,7 @@ class OpenIa final : public Ia {
   [[nodiscard]] std::vector<DAT_NAMED_ATTR>& vendor_attributes() noexcept {
     return vendor_attributes_;
   }
-  // provider_specific_attr. Both are valid as long as the IA is open.
+  // provider_specific_attr. Both arrays are valid as long as the IA is open.
   [[nodiscard]] std::vector<DAT_NAMED_ATTR>& named_attributes() noexcept {
     return named_attributes_;
   }
@@ -51,7 +51,7 @@ class OpenIa final : public Ia {
 
   template <class T>
   void destroy_all() noexcept UDAPL_EXCLUDES(lock_);
-  // Makes or finds the async EVD; *async_evd in and out as in dat_ia_open.
+  // Makes or finds the async EVD; *async_evd as in dat_ia_open.
   [[nodiscard]] Status choose_async_evd(DAT_COUNT qlen, DAT_EVD_HANDLE* async_evd);
   [[nodiscard]] bool has_consumer_objects() noexcept UDAPL_EXCLUDES(lock_);
   // Ends waits with ABORT or a null EVD and calls the agents a last time. Needs no memory.

@@ -21,8 +21,8 @@ bool same(const DAT_PROVIDER_INFO& a, const DAT_PROVIDER_INFO& b) noexcept {
          std::strncmp(a.ia_name, b.ia_name, DAT_NAME_MAX_LENGTH) == 0;
 }
 
-// Every provider this library ever registered. An unregistered one is kept, because handles point
-// at its table, and used again when the same name is registered again.
+// All providers that this library ever registered. An unregistered one is kept, because handles
+// point at its table, and is used again if the same name is registered again.
 class Providers {
  public:
   static Providers& instance() {

@@ -27,8 +27,9 @@ struct ProviderKit {
   AdapterFactory open_adapter;
 };
 
-// One name under which the library is registered. Immutable except for its table, which fork()
-// changes in a child; hence thread-safe. Never freed: handles, even stale ones, point at its table.
+// A name under which the library is registered. Thread-safe, since it is immutable except for its
+// table, which is changed in a forked child. Never freed, because handles, even stale ones, point
+// at its table.
 class Provider {
  public:
   Provider(const ProviderKit& kit, const DAT_PROVIDER_INFO& info, std::string_view ia_params);

@@ -11,14 +11,14 @@
 
 namespace udapl::dapl {
 
-// For entries that make no system call, so that their thread cannot be cancelled in them. Those of
-// an LMR or a PZ make some: verbs calls ioctl, which is no cancellation point; where one waits for
-// the end of accesses, it defers the cancellation itself.
+// For entries in which a thread cannot be cancelled, because they have no cancellation point. The
+// entries for LMRs and PZs do make system calls, but verbs calls ioctl, which is not a cancellation
+// point; code that waits for the end of accesses defers the cancellation itself.
 inline constexpr Defers kNotDeferred = Defers::kNothing;
 
-// The table of a provider whose transport has these final classes, with all 79 slots filled, in
-// their order. Calls that are not hot are traced, those that programs make in loops only from
-// DETAIL on; set-up calls report the reason of a refusal at every level.
+// The table of a provider whose transport has these final classes; all 79 slots are filled, in
+// their order. Calls that are not hot are traced; calls that programs make in loops, only from
+// level DETAIL on. Set-up calls report the reason of a refusal at every level.
 template <HotQp Q, CompletionQueue C, HotSrq S, Guard G>
 inline constexpr DAT_PROVIDER kProviderTable = {
     .device_name = "",  // the IA name, in a Provider's copy
