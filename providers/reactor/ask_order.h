@@ -10,9 +10,10 @@
 
 namespace udapl {
 
-// Which pollers the turns ask: all that are awake or, if they are many, a piece of the list in each
-// turn, a small one if polls know where the next input comes from, and a smaller one while they
-// wait for that; and now and then one with a quiet sign. Used by the thread that holds the role.
+// Decides which pollers a turn asks: all that are awake or, if these are many, the next piece of
+// their list. The piece is smaller if it is known where the next input comes from, and smaller
+// still while polls wait for that input. Some turns also ask one poller with a quiet sign. Used by
+// the thread that holds the role.
 class AskOrder {
  public:
   struct Piece {
@@ -20,7 +21,7 @@ class AskOrder {
     std::size_t end;
     std::size_t quiet;  // as in PollerSet::next_to_ask
   };
-  // `all`: some poller must be called although its sign may be quiet.
+  // `all`: asks all, also those with quiet signs, because one of them must be called.
   enum class Order : std::uint8_t { kUnknown, kKnown, kWaiting };
   [[nodiscard]] Piece next(std::size_t awake, bool all, Order order = Order::kUnknown) noexcept {
     ++asks_;

@@ -11,8 +11,8 @@
 
 namespace udapl {
 
-// What is known of a CallQueue without its reactor's lock. Sequentially consistent: a driving
-// thread that sleeps or leaves checks these afterwards, see DriveRole.
+// The state of a CallQueue that can be read without the reactor's lock. Sequentially consistent: a
+// driving thread that goes to sleep or releases the role checks it afterwards, see DriveRole.
 struct QueuedCalls {
   std::atomic<std::uint32_t> deferred{0};
   std::atomic<Clock::rep> timer{Clock::time_point::max().time_since_epoch().count()};
@@ -26,13 +26,13 @@ struct QueuedCalls {
   }
 };
 
-// The timers and deferred calls of a reactor that are to be called. Owned by a Reactor; used under
-// its lock.
+// The started timers and posted deferred calls of a reactor. Owned by a Reactor; used under its
+// lock.
 class CallQueue {
  public:
   explicit CallQueue(QueuedCalls& queued) noexcept : queued_(queued) {}
 
-  // Replaces an earlier start. Returns whether it is now the earliest timer.
+  // Replaces an earlier start. Returns whether `timer` is now the earliest.
   bool start(Timer& timer, Clock::time_point when) noexcept {
     if (timer.hook_.is_linked()) timers_.erase(timers_.iterator_to(timer));
     timer.when_ = when;
@@ -45,7 +45,7 @@ class CallQueue {
     timers_.erase(timers_.iterator_to(timer));
     note_first();
   }
-  // Removes the first timer that is due at this time. Null if there is none.
+  // Removes and returns the first timer that is due at `now`. Null if there is none.
   Timer* take_due(Clock::time_point now) noexcept {
     const auto first = timers_.begin();
     if (first == timers_.end() || first->when_ > now) return nullptr;
@@ -55,7 +55,7 @@ class CallQueue {
     return &timer;
   }
 
-  // Returns false if it is queued already.
+  // Returns false if the call is queued already.
   bool post(Deferred& call) noexcept {
     if (call.hook_.is_linked()) return false;
     deferred_.push_back(call);
@@ -67,7 +67,7 @@ class CallQueue {
     deferred_.erase(deferred_.iterator_to(call));
     queued_.deferred.fetch_sub(1, std::memory_order_relaxed);
   }
-  // Removes the first one. Null if there is none.
+  // Removes and returns the first deferred call. Null if there is none.
   Deferred* take_deferred() noexcept {
     if (deferred_.empty()) return nullptr;
     Deferred& first = deferred_.front();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Timers and deferred calls: how they enter the reactor's queues.
+// Puts timers and deferred calls into the reactor's queues.
 #include "providers/reactor/callbacks.h"
 
 #include "providers/reactor/reactor.h"
@@ -25,7 +25,7 @@ void Timer::start(Clock::time_point when) noexcept {
 void Timer::start_for_poll(Clock::duration delay) noexcept {
   Reactor& reactor = reactor_;
   const Clock::time_point when = Clock::now() + delay;
-  // While the application polls, the service thread takes over when the lease ends, at the latest.
+  // While the application polls, the service thread takes over at the latest when the lease ends.
   if (insert(when) && !reactor.polled() && !reactor.polled_here()) reactor.announce_timer(when);
 }
 
@@ -53,7 +53,7 @@ void Deferred::post() noexcept {
 
 void Deferred::post_for_poll() noexcept {
   Reactor& reactor = reactor_;
-  // While the application polls, the service thread takes over when the lease ends, at the latest.
+  // While the application polls, the service thread takes over at the latest when the lease ends.
   if (enqueue() && !reactor.polled()) reactor.announce_work();
 }
 

@@ -26,23 +26,25 @@ class WatchSlot {
   bool only_reads = false;
 };
 
-// The word in which a poller's input shows: while it is unchanged, there is no input. Read by any
-// thread while the poller is watched; set by the poller under its own lock.
+// Tells without a call whether a poller may have input. It watches a word that changes with input:
+// while the word is unchanged, the sign is quiet, which means that there is no input. Any thread
+// reads it while the poller is watched; the poller sets it under its own lock.
 class Sign {
  public:
-  // Forgets everything.
+  // Forgets the words and the hint.
   void clear() noexcept {
     watch(nullptr);
     also(nullptr, 0);
     next_at(nullptr);
   }
-  // Null: the poller has no such word and must be called. The word must stay valid until the next
-  // call of watch(), or until Reactor::unwatch().
+  // Watches `word`, which is unchanged while it has the value of seen(). Null: the poller has no
+  // such word and must be called. The word must stay valid until the next call of watch(), or until
+  // Reactor::unwatch().
   void watch(const std::atomic<std::uint64_t>* word) noexcept {
     word_.store(word, std::memory_order_release);
   }
   void seen(std::uint64_t value) noexcept { seen_.store(value, std::memory_order_relaxed); }
-  // A second word, which changes the sign once it has reached `value`. Null: none.
+  // Watches a second word: the sign is not quiet once that has reached `value`. Null: none.
   void also(const std::atomic<std::uint64_t>* word, std::uint64_t value) noexcept {
     awaited_.store(value, std::memory_order_relaxed);
     second_.store(word, std::memory_order_release);
@@ -57,7 +59,7 @@ class Sign {
     __builtin_prefetch(next_.load(std::memory_order_relaxed));
     return false;
   }
-  // If it is not quiet: whether that is so because a word has changed.
+  // If the sign is not quiet: whether that is because a word has changed.
   [[nodiscard]] bool shows_input() const noexcept {
     return word_.load(std::memory_order_relaxed) != nullptr;
   }
@@ -76,46 +78,46 @@ class Sign {
   std::atomic<const void*> next_{nullptr};
 };
 
-// Is notified when a descriptor is ready. Called by the thread that drives the reactor, with no
-// lock held and never concurrently. Does bounded work, makes no sink call except
-// AdapterSink::on_catastrophic (all others go through a SinkGate), and may destroy the object it
-// belongs to as its last act.
+// Called when a descriptor is ready, by the thread that drives the reactor, with no lock held and
+// never concurrently. It does bounded work, makes no sink call except AdapterSink::on_catastrophic
+// (all others go through a SinkGate), and may destroy the object to which it belongs as its last
+// act.
 class Handler {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR or-ed. Input that is left unread is reported
-  // again, unless it is watched with EPOLLET. A handler that may watch another descriptor by now
-  // must check whether they concern that one.
+  // again, unless it is watched with EPOLLET. If the handler may have been given another descriptor
+  // meanwhile, it must check whether the events are of that one.
   virtual void on_ready(std::uint32_t events) noexcept = 0;
 
   // Called instead of epoll_wait if this handler was ready several times in a row while the
   // application polled. Checks for input, handles it as on_ready would, and returns the outcome.
-  // kQuiet: found nothing, and another look soon costs little.
+  // kQuiet: found nothing, and can be asked again soon at little cost.
   enum class Look : std::uint8_t { kNothing, kFound, kNeverLooks, kQuiet };
-  // Itself defers the cancellation of the thread (NotCancelled) where it makes system calls that
-  // are cancellation points.
+  // Where look() makes system calls that are cancellation points, it defers the cancellation of the
+  // thread (NotCancelled).
   virtual Look look() noexcept { return Look::kNeverLooks; }
-  // Pollers only: from now on the descriptor must become ready when there is input. Returns false
-  // if there is input already: call look() again.
+  // Pollers only: called before the poller rests; from now on its descriptor must become ready when
+  // there is input. Returns false if there is input already: call look() again.
   virtual bool rest() noexcept { return true; }
-  // Like look(): input is expected soon, and the thread has nothing to do. Fetches into the caches
-  // what look() will need, and changes nothing.
+  // Called as look() is, when input is expected soon and the thread has nothing else to do.
+  // Prefetches what look() will need, and changes nothing.
   virtual void prepare() noexcept {}
 
-  // Returns whether input may be left until a thread of the application waits again, because it
-  // concerns nobody else. Reads what any thread may change meanwhile: after a change to false, call
-  // Reactor::attend(). Called with the reactor's lock held. Not for a reactor whose calls are left
-  // to the next poll (Deferred::post_for_poll).
+  // Returns whether input of the handler may stay unread until a thread of the application waits
+  // again, because it concerns no other thread. Any thread may change what this reads: after a
+  // change to false, it calls Reactor::attend(). Called with the reactor's lock held. Not for a
+  // reactor with calls that wait for the next poll (Deferred::post_for_poll).
   [[nodiscard]] virtual bool can_be_left() const noexcept { return false; }
-  // Called instead of on_ready by a leader that waits for `word` and slept on the descriptor alone,
-  // while the handler can be left. Changes the word, or posts what the input means, leaves the
-  // input unread, and returns true: the thread that it concerns reads it later, before it sleeps
-  // again. False: on_ready follows.
+  // Called instead of on_ready, while can_be_left() is true, by a leader that waits for `word` and
+  // has slept on this descriptor alone. Either changes the word, or posts what the input means,
+  // leaves the input unread and returns true: the thread that waits reads it before it sleeps
+  // again. Or returns false: on_ready is then called.
   virtual bool leave_input(WaitWord& /*word*/) noexcept { return false; }
 
   WatchSlot watch_slot;
-  // A poller's, in the reactor's table: valid from Reactor::watch() to unwatch(). Another poller
-  // may get it as soon as unwatch() has returned, so a call of look() that is still running must
-  // not write it: keep the two apart by the poller's lock.
+  // The sign of a poller, in the reactor's table: valid from Reactor::watch() to unwatch(). Another
+  // poller may get it as soon as unwatch() has returned, so a look() that is still running must not
+  // write it: call unwatch() under the poller's lock, and write the sign under that lock.
   Sign* sign = nullptr;
 
  protected:
@@ -127,8 +129,7 @@ class Handler {
 
 // Calls back once at (or soon after) a given time. The rules of Handler::on_ready apply.
 // Thread-safe; start and stop may be called with any lock held. The destructor stops the timer and
-// waits for a call that runs in another thread: destroy it without holding a lock that the call
-// takes.
+// waits for a call that runs in another thread: hold no lock that the call acquires.
 class Timer {
  public:
   Timer(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
@@ -136,13 +137,13 @@ class Timer {
 
   void start(Clock::time_point when) noexcept;  // replaces an earlier start
   void start_after(Clock::duration delay) noexcept { start(Clock::now() + delay); }
-  // Like start_after(), but wakes no thread while the application polls: the call may come later,
-  // when the application polls again or its lease ends.
+  // Like start_after(), but wakes no thread while the application polls: the call may be delayed
+  // until the application polls again or its lease ends.
   void start_for_poll(Clock::duration delay) noexcept;
-  // Calls back in the next turn, after the descriptors: for work that keeps going, which must not
-  // be a Deferred. While the application polls, no thread is woken for it.
+  // Calls back in the next turn, after the descriptors. For work that may continue without end,
+  // which must not be a Deferred. Wakes no thread while the application polls.
   void start_next_turn() noexcept;
-  // Afterwards no new call begins; one that has begun in another thread may still run.
+  // No call begins after this; one that has begun in another thread may still run.
   void stop() noexcept;
 
  private:
@@ -160,17 +161,17 @@ class Timer {
   bool insert(Clock::time_point when) noexcept;  // true: it is now the earliest timer
 };
 
-// Calls back once, from the driving thread with no lock held. For all work that must not be done in
-// place; for sink calls use SinkGate. Thread-safe; any lock may be held. The destructor behaves
-// like ~Timer.
+// Calls back once, in the driving thread with no lock held. For work that must not be done by the
+// thread that finds it; for sink calls use SinkGate. Thread-safe; any lock may be held, but the
+// destructor behaves like ~Timer.
 class Deferred {
  public:
   Deferred(Reactor& reactor, Call call) noexcept : reactor_(reactor), call_(call) {}
   ~Deferred() { close(); }
 
   void post() noexcept;  // one call follows; posting again before it has begun has no effect
-  // Like post(), but wakes no thread while the application polls: the call follows when the
-  // application polls again, or when its lease ends.
+  // Like post(), but wakes no thread while the application polls: the call may be delayed until the
+  // application polls again or its lease ends.
   void post_for_poll() noexcept;
   void hurry() noexcept;   // a call that was posted so follows as if post() had posted it
   void cancel() noexcept;  // like Timer::stop
@@ -186,8 +187,8 @@ class Deferred {
   boost::intrusive::list_member_hook<> hook_;
 };
 
-// An object without another owner (such as a lingering close). It lives until it is dismissed or
-// the reactor is destroyed.
+// An object that only the reactor owns (such as a lingering close). It lives until it is dismissed
+// or the reactor is destroyed.
 class Adopted {
  public:
   virtual ~Adopted() = default;

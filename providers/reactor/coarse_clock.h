@@ -7,10 +7,10 @@
 
 namespace udapl {
 
-// The coarse clock ticks a hundred times a second or more: it is late by less than half of this.
+// The coarse clock ticks at least a hundred times a second, so it is late by at most half of this.
 inline constexpr auto kCoarse = std::chrono::milliseconds(20);
 
-// Never makes a system call. The exact clock does on a machine without a usable processor clock.
+// Never makes a system call; the exact clock does on a machine without a usable processor clock.
 inline Clock::time_point coarse_now() noexcept {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);

@@ -8,14 +8,14 @@
 
 namespace udapl {
 
-// The right to drive a reactor, which one thread holds at a time, and whether a thread sleeps that
-// must be woken to see new work: the leader, which holds the role while it sleeps, or the guard,
-// which does not. Owned by a Reactor. Thread-safe, without a lock.
+// The right to drive a reactor, which one thread holds at a time. Also tells whether a thread
+// sleeps that must be woken to see new work: the leader, which holds the role while it sleeps, or
+// the guard, which does not. Owned by a Reactor. Thread-safe, without a lock.
 //
-// The role and the reactor's queues are the two sides of Dekker's handshake, hence the sequentially
-// consistent accesses: a thread that queues something checks the role afterwards; a thread that
-// sleeps or leaves changes the role first and checks the queues afterwards. At least one of them
-// sees the other.
+// The role and the reactor's queues form Dekker's handshake, hence the sequentially consistent
+// accesses: a thread that queues work checks the role afterwards; a thread that goes to sleep or
+// releases the role changes the role first and checks the queues afterwards. At least one of the
+// two sees the change of the other.
 class DriveRole {
  public:
   // ---- the holder ------------------------------------------------------------------------------
@@ -32,10 +32,10 @@ class DriveRole {
     disown();
     become(kFree);
   }
-  // The leader is asleep in epoll, or about to be.
+  // The leader is about to sleep in epoll.
   void fall_asleep() noexcept { become(kAsleep); }
   void resume() noexcept { become(kActive); }
-  // Ends the holder's calls without giving the role away: no thread gets it any more.
+  // Keeps the role taken for good, without a holder: no thread can claim it any more.
   void disown() noexcept { holder_.store(pthread_t{}, std::memory_order_relaxed); }
 
   [[nodiscard]] bool held_here() const noexcept {
@@ -46,14 +46,14 @@ class DriveRole {
   }
 
   // ---- the guard -------------------------------------------------------------------------------
-  // Releases the role; the guard is asleep in epoll, or about to be.
+  // Releases the role; the calling thread, the guard, is about to sleep in epoll.
   void guard() noexcept {
     disown();
     role_.store(kGuarded, std::memory_order_seq_cst);
   }
   void end_guard() noexcept { role_.fetch_and(~(kGuarded | kKicked), std::memory_order_seq_cst); }
-  // Called by the holder, after it has read the descriptor that ends sleeps. A guard that was
-  // kicked may not have noticed: the next wake() kicks it again.
+  // Called by the holder after it has read the eventfd that ends sleeps. A guard for which that was
+  // written may not have woken: the next wake() kicks it again.
   void kick_was_taken() noexcept {
     if (guarded()) role_.fetch_and(~std::uint32_t{kKicked}, std::memory_order_seq_cst);
   }
@@ -77,8 +77,8 @@ class DriveRole {
   [[nodiscard]] bool guarded() const noexcept {
     return (role_.load(std::memory_order_seq_cst) & kGuarded) != 0;
   }
-  // Marks the thread that sleeps as woken; the leader, if a guard sleeps at the same time. Says
-  // kKick once per sleep: the caller must then write to the descriptor that ends the sleep.
+  // Marks the sleeping thread as woken: the leader, if leader and guard sleep at the same time.
+  // Returns kKick once per sleep: the caller must then write to the eventfd that ends the sleep.
   enum class Wake : std::uint8_t { kNoneAsleep, kWoken, kKick };
   [[nodiscard]] Wake wake() noexcept {
     std::uint32_t role = role_.load(std::memory_order_seq_cst);
@@ -99,13 +99,13 @@ class DriveRole {
     const std::uint32_t role = role_.load(std::memory_order_seq_cst);
     return (role & kState) == kActive || (role & kKicked) != 0;
   }
-  // Orders this thread with the holder: of two changes of the role, the later one sees what
-  // preceded the earlier one.
+  // Orders this thread with the holder: the thread that changes the role later sees what the other
+  // one has written before its change.
   void synchronize() noexcept { role_.fetch_or(0, std::memory_order_seq_cst); }
 
  private:
-  // The first three are states, the others flags. kAsleep: of the leader. kGuarded: a guard sleeps.
-  // kKicked: it is being woken.
+  // The first three are states of the holder, the others flags. kAsleep: the leader sleeps.
+  // kGuarded: a guard sleeps. kKicked: the guard is being woken.
   enum State : std::uint32_t { kFree, kActive, kAsleep, kState = 3, kGuarded = 4, kKicked = 8 };
 
   void become(State state) noexcept {

@@ -9,8 +9,8 @@
 
 namespace udapl {
 
-// The epoll sets of other reactors that a leader watches while it sleeps. The first place is for
-// that of its own reactor.
+// The epoll sets of other reactors, which a leader watches while it sleeps. The first place is for
+// the set of its own reactor.
 class Elsewhere {
  public:
   void clear() noexcept {
@@ -22,11 +22,11 @@ class Elsewhere {
   [[nodiscard]] bool any() const noexcept { return count_ != 0; }
   [[nodiscard]] std::span<pollfd> with_own() noexcept { return {sets_.data(), count_ + 1}; }
 
-  bool has_input = false;  // which no descriptor shows: do not sleep
+  bool has_input = false;  // there is input that no descriptor shows: do not sleep
 
  private:
   std::array<pollfd, 32> sets_;
-  std::size_t count_ = 0;  // without the own one
+  std::size_t count_ = 0;  // the leader's own set is not counted
 };
 
 }  // namespace udapl

@@ -18,7 +18,7 @@ namespace udapl {
 namespace {
 
 #ifdef SYS_epoll_pwait2
-// Returns false if it did not wait: use epoll_wait.
+// Returns false if it has not waited: the caller then uses epoll_wait.
 bool precise_wait(int epoll, epoll_event* events, int max, Clock::duration left,
                   int& result) noexcept {
   static std::atomic<bool> available{true};
@@ -32,7 +32,7 @@ bool precise_wait(int epoll, epoll_event* events, int max, Clock::duration left,
                            sizeof(std::uint64_t));
   }));
   if (result >= 0 || errno == EINTR || errno == EBADF || errno == EINVAL) return true;
-  // An old kernel, or a container whose seccomp filter rejects the call, usually with one of these.
+  // These codes come from an old kernel, or from a container whose seccomp filter rejects the call.
   if (errno == ENOSYS || errno == EPERM || errno == EACCES)
     available.store(false, std::memory_order_relaxed);
   return false;

@@ -17,7 +17,8 @@ int wait_for_events(int epoll, epoll_event* events, int max, const Deadline& unt
 // The time that is left, for ppoll; 0 if there is none.
 timespec time_until(Clock::time_point when) noexcept;
 
-// Whether poll takes so many descriptors: the limit of the process may be lower than what is open.
+// Whether poll accepts this many descriptors: a process may have lowered its limit below the number
+// of its open descriptors.
 bool poll_allowed(unsigned descriptors) noexcept;
 
 }  // namespace udapl

@@ -24,8 +24,8 @@ int EventSet::wait(epoll_event* events, int max, const Deadline& until) noexcept
   return count >= 0 ? count : after_failure(events, max, errno);
 }
 
-// A failure says what it means only if it repeats itself: a signal handler of the program's that
-// ran before errno was read may have changed it.
+// Repeats the call after a failure, because a signal handler of the program may have changed errno
+// before it was read.
 int EventSet::after_failure(epoll_event* events, int max, int error) noexcept {
   if (error != EINTR) {
     const int count = ::epoll_wait(epoll_.get(), events, max, 0);
@@ -39,8 +39,8 @@ int EventSet::after_failure(epoll_event* events, int max, int error) noexcept {
   return -1;
 }
 
-// Like wait(), but takes no event, and is not interrupted unless a signal handler ran. Returns 1 if
-// there may be an event.
+// Like wait(), but takes no event, and is interrupted only if a signal handler has run. Returns 1
+// if there may be an event.
 int EventSet::wait_for_any(const Deadline& until) noexcept {
   if (lost()) [[unlikely]]
     return wait_without_descriptors(until);
@@ -59,7 +59,7 @@ bool EventSet::wait_as_guard(const Deadline& until) noexcept {
   return (both[1].revents & POLLIN) != 0;
 }
 
-// Like ppoll; the first one is this set.
+// Like ppoll; the first of the sets is this one.
 int EventSet::poll(std::span<pollfd> sets, const Deadline& until) noexcept {
   sets[0] = {epoll_.get(), POLLIN, 0};
   const timespec left = until ? time_until(*until) : timespec{};
@@ -81,9 +81,9 @@ int EventSet::wait_with(std::span<pollfd> sets, epoll_event* events, int max,
 }
 
 // epoll_wait also fails with EINTR when a process continues that was stopped, as by Ctrl-Z or a
-// debugger; poll does not, and a wait must not end then. But poll takes one more system call to get
-// the events, so it is used only after a moment, when latency no longer matters, or after an
-// interruption by no handler.
+// debugger; a wait must not end then. poll does not fail, but needs a further system call to get
+// the events: so it is used only after some milliseconds, when latency no longer matters, or after
+// an interruption that cannot come from a signal handler.
 int EventSet::wait_long(epoll_event* events, int max, const Deadline& until) noexcept {
   constexpr auto kMoment = std::chrono::milliseconds(5);
   const Clock::time_point moment = Clock::now() + kMoment;
@@ -98,7 +98,7 @@ int EventSet::wait_long(epoll_event* events, int max, const Deadline& until) noe
   return ready <= 0 ? ready : wait(events, max, Clock::time_point());
 }
 
-// In a sandbox that allows no descriptors (RLIMIT_NOFILE). A kick does not end the nap.
+// For a sandbox that allows poll no descriptors (RLIMIT_NOFILE). A kick does not end this sleep.
 int EventSet::wait_without_poll(const Deadline& until) noexcept {
   constexpr auto kNap = std::chrono::milliseconds(5);
   const Clock::time_point nap = Clock::now() + kNap;
@@ -106,7 +106,7 @@ int EventSet::wait_without_poll(const Deadline& until) noexcept {
   return ::nanosleep(&left, nullptr) == 0 ? 1 : -1;
 }
 
-// A wake-up before the role is read has changed the role; a later one changes the word.
+// A wake-up that comes before the role is read has changed the role; a later one changes the word.
 int EventSet::wait_without_descriptors(const Deadline& until) noexcept {
   const std::uint32_t seen = word_.value();
   if (role_.woken()) return 0;
@@ -121,7 +121,7 @@ void EventSet::kick() noexcept {
   const auto kick_fails = [&] {
     return ::write(kick_.get(), &one, sizeof one) < 0 && errno != EAGAIN;
   };
-  // Twice: a signal handler of the program's may have changed errno.
+  // Twice, because a signal handler of the program may have changed errno.
   if (!lost() && kick_fails() && kick_fails()) [[unlikely]]
     lose(errno);
   if (lost()) [[unlikely]]

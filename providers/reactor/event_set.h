@@ -16,20 +16,20 @@
 
 namespace udapl {
 
-// The epoll set of a reactor, and the eventfd that ends a sleep in it. Both may be lost: a program
-// that turns itself into a daemon closes every open descriptor, including ours. Then nothing is
-// reported any more, but sleeps still end. Owned by a Reactor. Thread-safe.
+// The epoll set of a reactor, and the eventfd that ends a sleep in it (a kick). Both may be lost: a
+// program that turns itself into a daemon closes every open descriptor, including ours. Events are
+// then no longer reported, but sleeps still end. Owned by a Reactor. Thread-safe.
 class EventSet {
  public:
   static constexpr std::uint64_t kKick = UINT64_MAX;  // the data of the eventfd's event
 
-  // `role`: of the thread that sleeps.
+  // `role`: tells whether the sleeping thread has been woken.
   EventSet(Fd epoll, Fd kick, const DriveRole& role) noexcept
       : epoll_(std::move(epoll)), kick_(std::move(kick)), role_(role) {}
   EventSet(const EventSet&) = delete;
   EventSet& operator=(const EventSet&) = delete;
 
-  // These return false and set errno.
+  // The following functions return false and set errno on failure.
   bool add(int fd, std::uint32_t events, std::uint64_t data) noexcept {
     return control(EPOLL_CTL_ADD, fd, events, data);
   }
@@ -39,48 +39,49 @@ class EventSet {
   bool remove(int fd) noexcept { return control(EPOLL_CTL_DEL, fd, 0, 0); }
   // Each kick is reported once, and need not be read.
   bool add_kick() noexcept { return add(kick_.get(), EPOLLIN | EPOLLET, kKick); }
-  // Afterwards poll reports the next kick.
+  // Removes the eventfd from the set and clears it, so that poll reports the next kick.
   void remove_kick() noexcept {
     remove(kick_.get());
     take_kick();
   }
 
-  // For poll: prefer the functions below.
+  // The descriptors, for poll. Where possible use the functions below instead.
   [[nodiscard]] int epoll() const noexcept { return epoll_.get(); }
   [[nodiscard]] int kick_descriptor() const noexcept { return kick_.get(); }
 
   // Like epoll_wait.
   int wait(epoll_event* events, int max, const Deadline& until) noexcept;
   // Sleeps until there may be an event or a kick, and takes neither. Returns whether there is a
-  // kick: the caller takes it once it holds the role, since until then a leader may sleep in epoll,
-  // where a kick that another thread has read does not end the sleep.
+  // kick. The caller takes the kick when it holds the role: before that, a leader may sleep in
+  // epoll, whose sleep would not end if another thread had read the kick.
   [[nodiscard]] bool wait_as_guard(const Deadline& until) noexcept;
-  // Like wait(), but not interrupted unless a signal handler ran, or in the first moment may have.
+  // Like wait(), but does not end when a process that was stopped continues. Interrupted only if a
+  // signal handler has run or, in the first milliseconds, may have run.
   int wait_long(epoll_event* events, int max, const Deadline& until) noexcept;
-  // The same, but also ends, with 0, when one of other sets is ready. `sets`: theirs, behind a
-  // place for this one.
+  // Like wait_long(), but also ends, with 0, when one of other sets is ready. `sets`: the first
+  // element is for this set, the others are the other sets.
   int wait_with(std::span<pollfd> sets, epoll_event* events, int max,
                 const Deadline& until) noexcept;
   // epoll_wait without a sleep. REQUIRES: not lost.
   int look(epoll_event* events, int max) noexcept {
     return ::epoll_wait(epoll_.get(), events, max, 0);
   }
-  // After a failure of look(), or of epoll_wait: the events there are now, -1 with EINTR, or 0 if
-  // the descriptors are lost.
+  // After a failure of look() or epoll_wait: returns the events that are ready now, -1 with EINTR,
+  // or 0 if the descriptors are lost.
   int after_failure(epoll_event* events, int max, int error) noexcept;
 
   // Ends the sleep of the thread that DriveRole::wake() has marked.
   void kick() noexcept;
-  // For a thread that got a kick by poll.
+  // Reads the eventfd, for a thread to which poll has reported a kick.
   void take_kick() noexcept;
 
   // ---- the loss of the descriptors -------------------------------------------------------------
   [[nodiscard]] bool lost(std::memory_order order = std::memory_order_acquire) const noexcept {
     return lost_.load(order);
   }
-  // A failure has shown that they are lost.
+  // Called when a failure has shown that the descriptors are lost.
   void lose(int error) noexcept;
-  // Sets the function to be called once, by the thread that notices. Set it before use.
+  // Sets the function that the thread which notices the loss calls once. Set it before use.
   void on_lost(Call call) noexcept {
     on_lost_ = call;
     reports_lost_.store(true, std::memory_order_release);
@@ -96,13 +97,13 @@ class EventSet {
   int poll(std::span<pollfd> sets, const Deadline& until) noexcept;
   int wait_for_any(const Deadline& until) noexcept;
   int wait_without_descriptors(const Deadline& until) noexcept;
-  int wait_without_poll(const Deadline& until) noexcept;  // for a moment, like poll
+  int wait_without_poll(const Deadline& until) noexcept;  // a short sleep; returns as poll does
 
   const Fd epoll_;
   const Fd kick_;
   const DriveRole& role_;
   std::atomic<bool> lost_{false};
-  WaitWord word_;   // replaces epoll to sleep on once lost_
+  WaitWord word_;   // threads sleep on it instead of in epoll once lost_
   Call on_lost_{};  // valid once reports_lost_
   std::atomic<bool> reports_lost_{false};
 };

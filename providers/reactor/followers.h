@@ -16,14 +16,14 @@ namespace udapl {
 // The application threads that wait, each on its word, while another thread drives. Owned by a
 // Reactor. Thread-safe.
 //
-// Some wait for what comes seldom, such as errors or connection requests: the *idle* ones. If one
-// of them led, each event of another thread would wake both. A follower counts as idle if a leader
-// has made way because all events were for others: that leader itself, and those that have followed
-// all the time while it led.
+// A follower is *idle* if it waits for rare events, such as errors or connection requests. If an
+// idle thread led, each event for another thread would wake two threads. So a leader that has seen
+// only events for others makes way: it becomes an idle follower, and the threads that have followed
+// all the time while it led become idle as well.
 class Followers {
  public:
-  // The calling thread, which waits until its word is no longer `seen`; until leave() or the end of
-  // a scope.
+  // Makes the calling thread a follower, which waits until its word differs from `seen`; until
+  // leave() or the end of the scope.
   class Follower {
    public:
     Follower(Followers& all, WaitWord& word, std::uint32_t seen, bool idle = false) noexcept
@@ -35,7 +35,7 @@ class Followers {
     Follower(const Follower&) = delete;
     Follower& operator=(const Follower&) = delete;
 
-    // Returns the word's value if it has changed by nominations only.
+    // Returns the value that the word has if only nominations have changed it.
     std::uint32_t leave() noexcept {
       const ScopedLock guard(all_.lock_);
       all_.leave(*this);
@@ -50,17 +50,17 @@ class Followers {
     WaitWord& word_;
     std::uint32_t seen_;
     bool nominated_ = false;
-    std::uint32_t number_ = 0;  // in the order of their beginning
+    std::uint32_t number_ = 0;  // in the order in which they have begun to follow
     boost::intrusive::list_member_hook<> hook_;
   };
 
-  // Sequentially consistent: a driving thread that has released the role checks for followers, and
-  // a thread that follows checks the role once it is one.
+  // Sequentially consistent: a driving thread that has released the role then checks for followers,
+  // and a thread that has become a follower then checks the role.
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_seq_cst) != 0; }
-  // Wakes one that still waits, so that it leads; the one that has begun last, since it waits
-  // often. Does nothing if one is on its way. The word is changed under the lock, because it may be
-  // destroyed once its thread has left the list; the thread, which takes the lock first, is woken
-  // after it.
+  // Wakes a follower that still waits, so that it leads: the one that has begun last, since it
+  // probably waits often. Does nothing if that one is nominated already. Changes the word under the
+  // lock, because the word may be destroyed once its thread has left the list; wakes the thread
+  // after the unlock, because the thread acquires the lock first.
   enum class Whom : std::uint8_t { kAny, kNotIdle };
   void nominate(Whom whom) noexcept {
     if (!any()) return;
@@ -79,18 +79,18 @@ class Followers {
   }
 
   // ---- for the leader --------------------------------------------------------------------------
-  // Its term: what has happened since it began to lead.
+  // The term of a leader: counts what has happened since it began to lead.
   class Term {
    public:
     explicit Term(Followers& all) noexcept
         : all_(all),
           served_(all.served_.load(std::memory_order_relaxed)),
           begun_(all.begun_.load(std::memory_order_relaxed)) {}
-    // How many waits of others have ended because their words have changed.
+    // The number of waits of followers that have ended because their words have changed.
     [[nodiscard]] std::uint32_t served() const noexcept {
       return all_.served_.load(std::memory_order_relaxed) - served_;
     }
-    // Those that have followed since then are idle.
+    // Makes those threads idle that had begun to follow before the term and still do.
     void make_way() noexcept {
       const ScopedLock guard(all_.lock_);
       if (before(all_.idle_, begun_)) all_.idle_ = begun_;
@@ -124,7 +124,7 @@ class Followers {
     if (!follower.waits()) served_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Whether `one` is the earlier number, although they wrap around.
+  // Whether `one` is the earlier number; numbers wrap around.
   [[nodiscard]] static bool before(std::uint32_t one, std::uint32_t other) noexcept {
     return static_cast<std::int32_t>(one - other) < 0;
   }
@@ -134,11 +134,11 @@ class Followers {
 
   std::atomic<std::uint32_t> count_{0};
   std::atomic<std::uint32_t> served_{0};  // this and the next are written under the lock
-  std::atomic<std::uint32_t> begun_{0};   // how many have begun to follow, the idle ones apart
+  std::atomic<std::uint32_t> begun_{0};   // how many have begun to follow, without the idle ones
   SpinLock lock_;
   // The idle ones come first.
   boost::intrusive::list<Follower, Hook> list_ UDAPL_GUARDED_BY(lock_);
-  std::uint32_t idle_ UDAPL_GUARDED_BY(lock_) = 0;  // those up to this number are idle
+  std::uint32_t idle_ UDAPL_GUARDED_BY(lock_) = 0;  // followers up to this number are idle
 };
 
 }  // namespace udapl

@@ -15,14 +15,14 @@ namespace udapl {
 
 namespace {
 
-// The shortest sleep of the service thread, for when a thread drives without a lease.
+// The shortest sleep of the service thread, when the lease has ended already.
 constexpr auto kShortestSleep = std::chrono::microseconds(20);
 
-// A parked service thread need not sleep on to a timer that is later by less than this.
+// follow() postpones the timer only if the service thread would wake too early by at least this.
 constexpr auto kMuchLater = std::chrono::milliseconds(50);
 
-// The sleep of a service thread that is to wake at once. It takes as long as one of a nanosecond,
-// which libfaketime rounds to 0 when the program's clock is to run faster: that disarms the timer.
+// The time to which the timer is set so that the service thread wakes at once. A sleep of one
+// nanosecond takes as long, but libfaketime may round it to 0, which disarms the timer.
 constexpr long kAtOnceNs = 1000;
 
 timespec to_timespec(Clock::duration time) noexcept {
@@ -50,7 +50,7 @@ bool Lease::renew(Clock::time_point now, Clock::duration length) noexcept {
                                    takes_until_.load(std::memory_order_relaxed)});
   end_.store(end, std::memory_order_relaxed);
   if (!parked()) return false;
-  // An extension alone does not push the timer, or each large message would.
+  // An extension alone does not push the timer: otherwise each large message would.
   const Clock::rep armed = armed_.load(std::memory_order_relaxed);
   if (armed <= end && armed >= wanted - length.count() / 2) return false;
   arm(end);
@@ -81,8 +81,8 @@ void Lease::postpone(const Deadline& timer) noexcept {
   arm(std::min(timer.value_or(late), late).time_since_epoch().count());
 }
 
-// The fence: either who starts an earlier timer meanwhile sees for when this one is armed, or the
-// caller sees that timer.
+// Has a fence, so that either a thread that starts an earlier timer meanwhile sees the new time of
+// the lease's timer, or the caller sees that earlier timer.
 void Lease::follow(const Deadline& timer) noexcept {
   if (!timer || !watching()) return;
   const Clock::time_point armed(Clock::duration(armed_.load(std::memory_order_relaxed)));
@@ -120,19 +120,19 @@ Clock::rep Lease::begin_park(Instead instead, const Deadline& timer, bool watche
   const Clock::rep late = (now + kLongestSleep).time_since_epoch().count();
   const bool leased = instead == Instead::kLease;
   Clock::rep until = leased ? end_.load(std::memory_order_relaxed) : late;
-  // A leader has been told of a timer that is due.
+  // A leader without `others` watches timers itself; with them it was woken for one that is due.
   if (timer && (instead != Instead::kLeader || (watches && *timer > now)))
     until = std::min(until, timer->time_since_epoch().count());
   until = std::max(soon, until);
   arm(until);
   parked_.store(watches ? Parked::kWatching : Parked::kYes, std::memory_order_seq_cst);
-  // A thread that ends the lease does so first, and then checks whether this thread is parked.
+  // A thread that ends the lease writes end_ first, and then checks whether this thread is parked.
   if (leased && end_.load(std::memory_order_seq_cst) == 0) arm(until = soon);
   return until;
 }
 
-// If the timer descriptor is lost, does not sleep on it: its number may have been reused. An expiry
-// that was not read is cleared when the timer is armed again.
+// Does not sleep on the timer descriptor if that is lost, since its number may have been reused. An
+// expiry that was not read is cleared when the timer is armed again.
 bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   if (lost_.load(std::memory_order_seq_cst)) {
     word_.wait(seen, Clock::time_point(Clock::duration(until)));
@@ -140,7 +140,7 @@ bool Lease::sleep(std::uint32_t seen, Clock::rep until, int others) noexcept {
   }
   if (others >= 0) {
     pollfd both[] = {{timer_.get(), POLLIN, 0}, {others, POLLIN, 0}};
-    // It is refused if the program has lowered its limit of descriptors.
+    // poll fails if the program has lowered its limit of descriptors.
     return ::poll(both, 2, -1) < 0 || both[1].revents != 0;
   }
   std::uint64_t expirations = 0;
@@ -161,7 +161,7 @@ void Lease::after_takeover(bool nothing, bool was_long, Clock::time_point now) n
 }
 
 void Lease::note_pause(Clock::time_point now) noexcept {
-  if (spins(now)) return;  // pauses are expected, even of a consumer that is taken for one wrongly
+  if (spins(now)) return;  // leases are shorter then: pauses are expected of any consumer
   pauses_ = now - std::exchange(paused_, now) < kBetweenPauses ? pauses_ + 1 : 1;
   if (pauses_ < kPausesOfSpinners) return;
   pauses_ = 0;

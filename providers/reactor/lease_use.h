@@ -9,7 +9,7 @@
 
 namespace udapl {
 
-// Whether the application still drives, seen by a consumer whose polls do not. Owned by a Reactor.
+// Tells a consumer whose polls do not drive whether the application still does. Owned by a Reactor.
 // Used by polling threads.
 class LeaseUse {
  public:
@@ -21,7 +21,7 @@ class LeaseUse {
     uses_.store(uses, std::memory_order_release);  // who finds it unchanged sees the above
     return true;
   }
-  // Called if it has not. Returns whether the last change is long ago.
+  // Called if changed() has returned false. Returns whether the last change is long ago.
   [[nodiscard]] bool ended(Clock::time_point now) noexcept {
     const Clock::rep since = since_.load(std::memory_order_relaxed);
     if (since == 0) since_.store(now.time_since_epoch().count(), std::memory_order_relaxed);

@@ -15,8 +15,8 @@ bool PollPolicy::others_ran() noexcept {
   return switches != switches_.exchange(switches, std::memory_order_relaxed);
 }
 
-// While others run, that is asked now and then only: each process that yields makes the others wait
-// for what it does besides.
+// Whether this yield asks the kernel if other threads have run. While they run, only some yields
+// do, because every process that yields makes the others wait for its further system calls.
 bool PollPolicy::check_due() noexcept {
   if (!contended()) return true;
   const std::uint32_t unchecked = unchecked_.load(std::memory_order_relaxed) + 1;
@@ -25,9 +25,9 @@ bool PollPolicy::check_due() noexcept {
   return due;
 }
 
-// Returns how many polls precede the next yield, after a find while others run. Either the peer
-// that will answer runs on another processor, and then it does so within kPatientPolls; or it waits
-// for a processor itself, perhaps for this one.
+// Returns, after a find while other threads run, how many polls precede the next yield. If the peer
+// that will answer runs on another processor, it answers within kPatientPolls. Otherwise it waits
+// for a processor, perhaps for this one.
 std::uint32_t PollPolicy::patience() noexcept {
   const bool brief = last_yield_.load(std::memory_order_relaxed) == Others::kBriefly;
   last_yield_.store(Others::kNone, std::memory_order_relaxed);

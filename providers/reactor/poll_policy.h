@@ -9,9 +9,9 @@
 
 namespace udapl {
 
-// Which of a consumer's polls make a turn, and which yield the processor. The polls that are
-// counted are those in a row that found nothing. Owned by a Reactor. Used by polling threads: if
-// two poll at the same time, increments may get lost.
+// Decides which of a consumer's polls make a turn, and which yield the processor. Counts polls in a
+// row that found nothing. Owned by a Reactor. Used by polling threads: if two poll at the same
+// time, increments may get lost.
 class PollPolicy {
  public:
   // Counts a poll and returns its number, from 1 on.
@@ -23,14 +23,14 @@ class PollPolicy {
   [[nodiscard]] std::uint32_t polls() const noexcept {
     return polls_.load(std::memory_order_relaxed);
   }
-  // Returns whether this poll looks for input. Not for long if turn_at_ is far ahead: another
-  // thread's poll that has begun before polls_ was reset may set it so.
+  // Returns whether this poll looks for input. Also true if turn_at_ is far ahead, as another
+  // thread may have set it for a poll that had begun before polls_ was reset.
   [[nodiscard]] bool due(std::uint32_t poll) const noexcept {
     return turn_at_.load(std::memory_order_relaxed) - poll - 1 >= tuning::kStride;
   }
 
-  // The end of a poll that was due: either it has found something, or nothing. `eager`: it was so
-  // cheap that the next one is due, too.
+  // One of these is called at the end of a poll that was due. `eager`: the poll was so cheap that
+  // the next one is due as well.
   void found() noexcept {
     polls_.store(0, std::memory_order_relaxed);
     turn_at_.store(0, std::memory_order_relaxed);
@@ -43,16 +43,15 @@ class PollPolicy {
                    std::memory_order_relaxed);
   }
 
-  // Returns whether a poll that found nothing shall yield; likewise not for long if that is far
-  // ahead.
+  // Returns whether a poll that found nothing shall yield. Also true if yield_at_ is far ahead.
   [[nodiscard]] bool yield_due(std::uint32_t poll) const noexcept {
     return yield_at_.load(std::memory_order_relaxed) - poll - 1 >= tuning::kUncontendedStride;
   }
   void yield(std::uint32_t poll) noexcept;
   // Whether other threads ran during a yield, and for how long.
   enum class Others : std::uint8_t { kNone, kBriefly, kLong };
-  // The part of yield() after the yield: the next one is due later if no other thread was ready to
-  // run.
+  // The part of yield() after the system call. Determines the next yield, which is due later if no
+  // other thread was ready to run.
   void yielded(std::uint32_t poll, Others ran) noexcept {
     last_yield_.store(ran, std::memory_order_relaxed);
     contended_.store(ran != Others::kNone, std::memory_order_relaxed);
@@ -66,8 +65,8 @@ class PollPolicy {
     return contended_.load(std::memory_order_relaxed);
   }
 
-  // A poll found a leader asleep. Returns whether there were so many in a row that it shall make
-  // way; unblocked() ends the row.
+  // Called when a poll has found a leader asleep. Returns whether so many polls in a row have that
+  // the leader shall make way; unblocked() ends the row.
   [[nodiscard]] bool blocked() noexcept {
     const std::uint32_t polls = blocked_.load(std::memory_order_relaxed) + 1;
     const bool many = polls >= tuning::kBlockedPolls;
@@ -76,13 +75,14 @@ class PollPolicy {
   }
   void unblocked() noexcept { blocked_.store(0, std::memory_order_relaxed); }
 
-  // The consumer has taken several items without a poll. Returns when it did so the last time.
+  // Called when the consumer has taken several items without a poll. Returns the time of the
+  // previous call.
   Clock::time_point took_many(Clock::time_point now) noexcept {
     among_takes_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return Clock::time_point(Clock::duration(
         took_many_at_.exchange(now.time_since_epoch().count(), std::memory_order_relaxed)));
   }
-  // Returns whether this is the first poll since then.
+  // Returns whether this is the first poll after a call of took_many().
   [[nodiscard]] bool among_takes(std::uint32_t poll) const noexcept {
     return poll == among_takes_.load(std::memory_order_relaxed);
   }

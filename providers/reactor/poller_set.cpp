@@ -55,7 +55,7 @@ void PollerSet::wake_for_input(std::uint32_t slot) noexcept {
   note_served(at(slot));
 }
 
-// The last one gets its place.
+// The last poller of awake_ moves to its place.
 void PollerSet::let_rest(std::uint32_t slot) noexcept {
   Member& member = at(slot);
   if (member.place == kRests) return;
@@ -81,7 +81,7 @@ void PollerSet::wake_when_polled(std::uint32_t slot) noexcept {
   counts_.some_when_polled.store(true, std::memory_order_relaxed);
 }
 
-// A poller may be gone by now, and another one have its slot.
+// A poller may have been removed meanwhile, and its slot may have another one.
 void PollerSet::wake_for_poll() noexcept {
   for (const std::uint32_t slot : when_polled_) {
     at(slot).when_polled = false;
@@ -97,7 +97,7 @@ void PollerSet::forget_when_polled() noexcept {
 
 PollerSet::Member* PollerSet::next_to_ask(std::size_t& place, std::size_t end,
                                           std::size_t quiet) noexcept {
-  // Short: a turn does this for many pollers.
+  // A short loop, because a turn does this for many pollers.
   Member* const* const first = awake_.data();
   Member* const* const last = first + std::min(end, awake_.size());
   const Member* const called = quiet < awake_.size() ? first[quiet] : nullptr;

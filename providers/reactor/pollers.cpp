@@ -9,7 +9,7 @@
 
 namespace udapl {
 
-// One that is being called, which may destroy it.
+// A poller that is being called; the call may destroy it.
 struct Reactor::Poller {
   Handler* handler = nullptr;
   WatchTable::Name name = WatchTable::kNoName;
@@ -51,8 +51,8 @@ bool Reactor::begin_poller(std::size_t& place, std::size_t end, std::size_t quie
 }
 
 // Called after look(). Returns true if the poller has found nothing for so long that it is due to
-// rest; its call has then not been ended. look() may have destroyed the poller, and other pollers
-// may have been added or removed.
+// rest; otherwise ends its call. look() may have destroyed the poller, and other pollers may have
+// been added or removed.
 bool Reactor::end_poller(std::size_t place, const Poller& poller, bool found) noexcept {
   bool has_waiters = false;
   {
@@ -141,8 +141,8 @@ bool Reactor::ask_pollers() noexcept {
       ask_order_.next(poller_counts_.awake.load(std::memory_order_relaxed), requested, order);
   bool any = false;
   Poller poller;
-  // Each at most once: if a poller is removed, the one that moves to its place waits for the next
-  // turn.
+  // Asks each poller at most once. If one is removed, the one that moves to its place is asked in
+  // the next turn.
   for (; begin_poller(piece.begin, piece.end, piece.quiet, poller); ++piece.begin) {
     const bool found = poller.handler->look() == Handler::Look::kFound;
     any |= found;
@@ -155,7 +155,7 @@ bool Reactor::ask_pollers() noexcept {
 
 void Reactor::let_pollers_rest() noexcept {
   Poller poller;
-  // From the end, where those that stay awake get new places. When one rests, the last one gets its
+  // Backwards: when a poller goes to rest, the last one, which was visited before, moves to its
   // place.
   for (std::size_t place = poller_counts_.awake.load(std::memory_order_relaxed); place-- != 0;) {
     std::size_t at = place;

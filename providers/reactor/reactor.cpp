@@ -75,8 +75,8 @@ void Reactor::dismiss(Adopted& object) noexcept {
 
 // ---- driving -----------------------------------------------------------------------------------
 
-// Handlers and calls are about objects of their own: not about that of the call that the driving
-// thread is in.
+// A handler or call concerns its own object, not that of the DAT call in which the driving thread
+// is: trace records must not name the latter.
 void Reactor::dispatch(const epoll_event* events, int count) noexcept {
   const trace::About no_object(nullptr);
   for (int i = 0; i < count; ++i) {
@@ -127,7 +127,8 @@ Deadline Reactor::fire_timers() noexcept {
   }
 }
 
-// Runs as many as are queued now: calls that they post themselves run next turn, after the sockets.
+// Runs as many calls as are queued now. Calls that these post run in the next turn, after the
+// descriptors.
 bool Reactor::run_all_deferred() noexcept {
   bool found = false;
   const trace::About no_object(nullptr);
@@ -147,13 +148,13 @@ bool Reactor::run_all_deferred() noexcept {
   return found;
 }
 
-// For a driving thread that has too much work to sleep, and so would not see the descriptors.
+// Polls epoll for a driving thread that has too much work to sleep, and so would not see events.
 void Reactor::look_around() noexcept {
   end_direct();
   epoll_event events[tuning::kEventsPerTurn];
   dispatch(events, events_.wait(events, tuning::kEventsPerTurn, Clock::now()));
   if (pollers_awake()) ask_pollers();
-  // Unless the application polls, no thread calls them until the lease ends.
+  // Unless the application polls, no thread would call awake pollers until the lease ends.
   if (!turn_policy_.habitual() && pollers_awake()) let_pollers_rest();
 }
 
@@ -168,7 +169,7 @@ bool Reactor::look() noexcept {
 Handler* Reactor::begin_look() noexcept {
   const ScopedLock guard(lock_);
   const WatchTable::Slot* const slot = table_.find(hot_.name());
-  // Pollers are called by ask_pollers(), and only while awake.
+  // ask_pollers() calls pollers, and only awake ones.
   if (slot == nullptr || slot->poller) {
     hot_.forget();
     return nullptr;
@@ -193,7 +194,7 @@ bool Reactor::wait_or_look() noexcept {
   if (hot_.hot() && !poll_policy_.contended() && hot_.look_due()) return look() || found;
   if (direct_.fd >= 0) [[unlikely]]
     end_direct();
-  // The number may be another descriptor's.
+  // The number may have been reused for another descriptor.
   if (events_.lost(std::memory_order_relaxed)) [[unlikely]]
     return found;
   epoll_event events[tuning::kEventsPerTurn];
@@ -249,9 +250,10 @@ bool Reactor::lone_turn() noexcept {
   }
   if (!habit && pollers_awake()) let_pollers_rest();
   release();
-  if (!habit) nominate();  // a follower has found the role taken, and this thread may not come back
-  // A guard that no descriptor wakes does not notice the polls; it must park, so that polled() is
-  // true.
+  // A follower may have found the role taken, and this thread may not drive again.
+  if (!habit) nominate();
+  // The guard does not notice polls while no descriptor wakes it. It is woken, so that it parks and
+  // polled() becomes true.
   if (habit) wake_guard();
   return found;
 }

@@ -38,18 +38,18 @@ namespace udapl {
 //
 // At any time at most one thread *drives*: it waits in epoll and runs handlers, timers and deferred
 // calls. To avoid needless thread switches, that thread is
-//  - an application thread inside block(): the leader. Other threads that block follow, each asleep
-//    on its wait word;
+//  - an application thread inside block(), the leader. Other threads inside block() follow: each
+//    sleeps on its wait word. A leader makes way if it ends its lead before its wait has ended;
 //  - an application thread inside progress() or poll(), for one turn;
-//  - otherwise the service thread: the guard, asleep in epoll without a time limit. Other threads
-//    take the role from a sleeping guard without waking it. When it wakes, it sees that they have
-//    driven.
-// While the application keeps driving, the service thread is not in epoll but parked at the Lease,
-// so that it does not wake for events that the application is about to see. docs/adr/0025.
+//  - otherwise the service thread, then called the guard, which sleeps in epoll without a time
+// limit    and without the role: another thread can claim that without waking the guard, which sees
+// when    it wakes that the other thread has driven. While the application keeps driving, the
+// service thread does not sleep in epoll but on the timer of the Lease (it is parked), so that
+// events that the application is about to handle do not wake it. docs/adr/0025.
 //
-// Thread-safe. Owned by the Adapter; outlives everything that was made with it. The destructor ends
-// and joins the service thread and destroys the objects that are still adopted. A thread that is in
-// poll() meanwhile, or that calls it a moment later, returns; so does one in end_unused_lease().
+// Thread-safe. Owned by the Adapter; outlives everything that was created with it. The destructor
+// ends and joins the service thread and destroys the objects that are still adopted. A thread that
+// is inside poll() or end_unused_lease() meanwhile, or calls one of them a moment later, returns.
 class Reactor final : private WaitWord::Waker {
  public:
   // A sleeping thread wakes this often to check whether its descriptors still exist: without them,
@@ -69,62 +69,66 @@ class Reactor final : private WaitWord::Waker {
   // A handler watches one descriptor at a time. With EPOLLET in `events` each edge is reported, at
   // least once. INSUFFICIENT_RESOURCES.
   //
-  // A poller is either resting or awake; its descriptor announces input only while it rests. It
-  // starts out resting. Once its descriptor was ready, or request_call() named it, it is awake:
-  // each turn of a driving thread calls look() until it has found nothing for long, or it goes to
-  // sleep; then rest() is called.
+  // A poller is a handler whose input arrives in memory. It rests at first, and while it rests, its
+  // descriptor announces input. When the descriptor is ready, or request_call() names the poller,
+  // it is awake: the turns of the driving thread call look(). When look() has found nothing for
+  // long, or the driving thread is about to sleep, rest() is called.
   enum class Kind : std::uint8_t { kByDescriptor, kPoller };
   Status watch(int fd, std::uint32_t events, Handler& handler,
                Kind kind = Kind::kByDescriptor) noexcept;
   // Wakes a poller that rests: a driving thread will call it.
   void request_call(Handler& poller) noexcept;
-  // The same once the application polls: no thread is woken for it.
+  // Like request_call(), but wakes no thread: the next poll of the application wakes the poller.
   void call_when_polled(Handler& poller) noexcept;
-  void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;  // if watched
-  // Afterwards no new on_ready begins; one that has begun in another thread may still run.
+  // Changes `events`, if the handler is watched.
+  void rewatch(int fd, std::uint32_t events, Handler& handler) noexcept;
+  // No on_ready begins after this; one that has begun in another thread may still run.
   void unwatch(int fd, Handler& handler) noexcept;
-  // Waits for an on_ready that runs in another thread. No lock that on_ready takes may be held.
-  // Returns at once, as do the destructors of Timer and Deferred, if that thread in turn waits for
-  // the caller: two driving threads may each destroy an object that the other one is calling.
+  // Waits for an on_ready that runs in another thread. No lock that on_ready acquires may be held.
+  // Like the destructors of Timer and Deferred, returns at once if that thread in turn waits for
+  // the calling thread: two driving threads may each destroy an object that the other one is
+  // calling.
   void quiesce(const Handler& handler) noexcept { running_.wait_for_end(&handler); }
 
   // ---- driving. No lock may be held. ----
   // Makes one turn without blocking. Returns at once if another thread drives, or if called from a
   // sink.
   void progress() noexcept;
-  // Called by a consumer whose poll has found nothing. Usually makes a turn; in a long row of such
-  // calls only some make one, and some yield the processor. Returns false if there was no turn.
+  // Called by a consumer whose poll has found nothing. Usually makes a turn; in a long series of
+  // such calls only some make one, and some yield the processor. Returns false if there was no
+  // turn.
   bool poll() noexcept {
     const std::uint32_t poll = poll_policy_.count();
     if (!poll_policy_.due(poll) && queued_.deferred.load(std::memory_order_relaxed) == 0)
       return false;
     return poll_turn(poll);
   }
-  // Called by a consumer whose poll has found nothing and makes no turn. If such polls go on while
-  // no thread drives, the service thread takes over before the lease ends; so do those of the
-  // reactors that the caller has left. Runs nothing itself.
+  // Called by a consumer whose poll has found nothing, if such polls make no turns. If they
+  // continue while no thread drives, ends the lease, so that the service thread takes over;
+  // likewise for other reactors that the calling thread has driven. Makes no calls to handlers.
   void end_unused_lease() noexcept;
   // Called by a consumer that has taken several items in a row without needing a turn. It counts as
   // polling, so that the service thread stays away.
   void found_without_poll() noexcept {
     if (!polled()) start_polling();
   }
-  // Called by such a consumer after every several items, before it polls. If the last call was not
-  // long ago, the service thread stays away for longer: it would only get in the way of a consumer
-  // that is posting for each item that it takes.
+  // Called by such a consumer after every several items, before it polls. If the previous call was
+  // not long ago, extends the lease: the consumer probably posts for each item that it takes, and
+  // the service thread would only delay it.
   void found_many() noexcept;
-  // Called when input of a handler may no longer be left to the next waiter (Handler::can_be_left).
-  // Any lock may be held.
+  // Called when input of a handler may no longer stay unread until a thread waits
+  // (Handler::can_be_left). Any lock may be held.
   void attend() noexcept {
-    // seq_cst: either the leader that leaves sees the change, or this thread sees that it has left.
+    // seq_cst: either the leader that leaves block() sees the change of the handler, or this thread
+    // sees that the leader has left the reactor unattended.
     if (unattended_.load(std::memory_order_seq_cst)) [[unlikely]]
       end_unattended();
   }
-  // Implements transport::Adapter::block. A wait that ends very soon is a series of polls, at least
-  // one. Another one makes at least one turn, unless another thread drives.
+  // Implements transport::Adapter::block. A wait whose deadline is very near is a series of polls,
+  // at least one. Any other wait makes at least one turn, unless another thread drives.
   WaitResult block(WaitWord& word, std::uint32_t seen, const Deadline& deadline) noexcept;
-  // For a thread that is about to sleep elsewhere: gives up what it has claimed for a sleep in
-  // block() that a signal handler has left.
+  // For a thread that is about to sleep outside of block(): if a signal handler has left an earlier
+  // sleep in block(), gives up what that sleep has claimed.
   static void give_up_left_sleep() noexcept {
     if (sleep_was_left()) [[unlikely]]
       give_up_sleep();
@@ -132,29 +136,30 @@ class Reactor final : private WaitWord::Waker {
   // Returns whether the application is polling at present, so that it will drive again very soon. A
   // hint; while it is true, the service thread takes over when the lease ends.
   [[nodiscard]] bool polled() const noexcept {
-    // seq_cst: either a caller that has queued work sees the driving thread, or it sees the work.
+    // seq_cst: either a caller that has queued work sees that a thread drives, or that thread sees
+    // the work.
     return role_.unguarded() && lease_.parked();
   }
-  // The same inside one of the reactor's calls: whether it is a poll of the application that
-  // drives.
+  // Inside one of the reactor's calls: whether the calling thread drives in a poll of the
+  // application.
   [[nodiscard]] bool polled_here() const noexcept {
     return driven_here() && lease_.parked() && !leader_present_.load(std::memory_order_relaxed);
   }
-  // Whether it is a wait of the application.
+  // Inside one of the reactor's calls: whether the calling thread drives in a wait.
   [[nodiscard]] bool leads_here() const noexcept {
     return driven_here() && leader_present_.load(std::memory_order_relaxed);
   }
-  // Called by an application thread that moves so much data that this takes longer than the lease
-  // after a poll, and that is going to poll again: keeps the service thread from taking over
-  // meanwhile. Any lock may be held.
+  // Called by an application thread that moves so much data that it takes longer than the lease
+  // after a poll, and that will poll again: extends the lease, so that the service thread does not
+  // take over meanwhile. Any lock may be held.
   void works_long() noexcept {
     if (lease_.parked()) lease_.extend(Clock::now());
   }
-  // Changes when a thread of the application has polled, and found something or made a turn. A
-  // hint.
+  // A number that changes when a thread of the application has polled, and found something or made
+  // a turn. A hint.
   [[nodiscard]] std::uint32_t turns() const noexcept { return turn_policy_.turns(); }
-  // Counts the looks at the descriptors after which all that were ready had been called. Exact in
-  // calls of the reactor.
+  // The number of times that epoll was polled and all handlers that were ready were called. Exact
+  // in calls of the reactor.
   [[nodiscard]] std::uint32_t looks() const noexcept {
     return looks_.load(std::memory_order_relaxed);
   }
@@ -165,15 +170,15 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool in_service_thread() const noexcept { return service_.here(); }
 
   // ---- the loss of its descriptors ----
-  // Sets the function to be called once if the program closes the reactor's descriptors: then no
-  // watched descriptor will be reported any more. Called by the thread that notices, with any lock
-  // held, so it should post a SinkGate. Set it before anything is watched.
+  // Sets the function to be called once if the program closes the reactor's descriptors, after
+  // which no watched descriptor is reported any more. The thread that notices the loss calls it,
+  // with any lock held, so it should post a SinkGate. Set it before anything is watched.
   void on_descriptors_lost(Call call) noexcept { events_.on_lost(call); }
 
   // ---- ownership ----
   // Keeps the object until dismiss() or the reactor's destruction.
   void adopt(std::unique_ptr<Adopted> object) noexcept;
-  // Destroys the object: hold no lock that its destructor takes.
+  // Destroys the object: hold no lock that its destructor acquires.
   void dismiss(Adopted& object) noexcept;
 
  private:
@@ -185,8 +190,8 @@ class Reactor final : private WaitWord::Waker {
   struct Direct {
     WatchTable::Name name = WatchTable::kNoName;
     int fd = -1;               // -1: they sleep in epoll
-    std::uint32_t times = 0;   // waits in a row that it alone has ended
-    bool timer_fired = false;  // the lease's, seen by the leader, or it was kicked
+    std::uint32_t times = 0;   // waits in a row that this descriptor alone has ended
+    bool timer_fired = false;  // the leader has seen the lease's timer fire, or was kicked for it
   };
   using AdoptedHook =
       boost::intrusive::member_hook<Adopted, boost::intrusive::list_member_hook<>, &Adopted::hook_>;
@@ -211,7 +216,8 @@ class Reactor final : private WaitWord::Waker {
     return !unattended_.load(std::memory_order_seq_cst) && lease_.valid(Clock::now());
   }
   void end_unattended() noexcept;
-  // Before the lease is renewed, and when the descriptor on which leaders sleep is watched again.
+  // Called before the lease is renewed, and when the descriptor on which leaders sleep is watched
+  // again.
   void clear_unattended() noexcept {
     if (unattended_.load(std::memory_order_relaxed)) [[unlikely]]
       unattended_.store(false, std::memory_order_seq_cst);
@@ -220,17 +226,17 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool has_queued() const noexcept {
     return queued_.any_deferred() || call_requested_.load(std::memory_order_seq_cst);
   }
-  [[nodiscard]] bool has_work() const noexcept;  // the same, or a timer that is due
+  [[nodiscard]] bool has_work() const noexcept;  // has_queued(), or a timer is due
 
   // Called by the driving thread. Those that return bool return whether something was found.
   bool turn() noexcept;
-  bool lone_turn() noexcept;     // the same, then releases the role
-  bool wait_or_look() noexcept;  // in a turn: epoll, or the handler that is usually ready
+  bool lone_turn() noexcept;     // turn(), then releases the role
+  bool wait_or_look() noexcept;  // in a turn: polls epoll, or calls the hot handler instead
   bool look() noexcept;
-  [[nodiscard]] Handler* begin_look() noexcept;  // null: it is gone
+  [[nodiscard]] Handler* begin_look() noexcept;  // null: the hot handler was removed
   bool looked(Handler::Look result) noexcept;
-  // Whether a poll need only call the handler that is usually ready, and the call, which releases
-  // the role.
+  // Whether a poll need only call the hot handler; lone_look() makes that call and releases the
+  // role.
   [[nodiscard]] bool look_suffices() const noexcept;
   bool lone_look() noexcept;
   void prepare_soon() noexcept;
@@ -257,7 +263,7 @@ class Reactor final : private WaitWord::Waker {
   // What a poll finds when it looks at the signs of the pollers that are awake.
   enum class Glance : std::uint8_t {
     kQuiet,   // nothing: the poll needs no turn
-    kServed,  // one had input and was called, in place of a turn
+    kServed,  // one had input and was called instead of a turn
     kTurnDue
   };
   [[nodiscard]] Glance glance_at_pollers(bool& found) noexcept;
@@ -265,7 +271,7 @@ class Reactor final : private WaitWord::Waker {
   void let_rest(const Poller& poller) noexcept;
   bool ask_pollers() noexcept;       // true: one had input
   void let_pollers_rest() noexcept;  // except those that have input
-  void wake_for_poll() noexcept {    // those named by call_when_polled()
+  void wake_for_poll() noexcept {    // wakes the pollers named by call_when_polled()
     if (!poller_counts_.some_when_polled.load(std::memory_order_relaxed)) [[likely]]
       return;
     const ScopedLock guard(lock_);
@@ -277,7 +283,7 @@ class Reactor final : private WaitWord::Waker {
   void start_polling() noexcept;
   void ask_for_role() noexcept;
   [[nodiscard]] std::uint32_t uses() const noexcept;
-  [[nodiscard]] bool unused(Clock::time_point now) noexcept;  // for long
+  [[nodiscard]] bool unused(Clock::time_point now) noexcept;  // no thread has driven for long
 
   // reactor_wait.cpp
   [[nodiscard]] bool polls_drive() noexcept;
@@ -288,8 +294,9 @@ class Reactor final : private WaitWord::Waker {
                   bool& idle) noexcept;
   WaitResult follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline, bool idle,
                     bool& left) noexcept;
-  // Sleeps in epoll (not if `work_pending`) and dispatches. kInterrupted: by a signal. kLeft: the
-  // signal handler has made calls, so that this thread leads no more; the reactor may be gone.
+  // Polls epoll, asleep unless `work_pending`, and dispatches. kInterrupted: by a signal. kLeft: a
+  // signal handler has made calls, so that this thread no longer leads; the reactor may be
+  // destroyed.
   enum class Slept : std::uint8_t { kWoken, kInterrupted, kLeft };
   [[nodiscard]] Slept leader_sleeps(WaitWord& word, bool work_pending, const Deadline& deadline,
                                     Elsewhere& elsewhere) noexcept;
@@ -297,7 +304,7 @@ class Reactor final : private WaitWord::Waker {
                                                   const Deadline& suspend) const noexcept;
 
   // reactor_direct.cpp
-  // Whether the leader need not watch the clock for `when`, because the service thread does.
+  // Whether the leader need not wake at `when` itself, because the service thread will wake it.
   [[nodiscard]] bool service_thread_times(const Deadline& when) const noexcept {
     return direct_.fd >= 0 && watch_others_.load(std::memory_order_relaxed) &&
            lease_.watches_until(when);
@@ -305,31 +312,32 @@ class Reactor final : private WaitWord::Waker {
   [[nodiscard]] bool watches_direct() noexcept;  // whether direct_.fd is still watched
   [[nodiscard]] bool can_be_left(const Elsewhere& elsewhere) noexcept;
   [[nodiscard]] bool leave_unattended(const Elsewhere& elsewhere, bool& may_leave) noexcept;
-  // Whether the handler has left unread what alone has woken the leader.
+  // If only the direct handler's input has woken the leader: whether the handler leaves it unread.
   [[nodiscard]] bool leave_input(WaitWord& word, const epoll_event* events, int count,
                                  const Elsewhere& elsewhere) noexcept;
-  // Like EventSet::wait_long().
+  // Sleeps on direct_.fd; otherwise like EventSet::wait_long().
   int wait_directly(epoll_event* events, const Deadline& until) noexcept;
   void note_wake(const epoll_event* events, int count) noexcept;
-  // And has the service thread watch the other descriptors: true if it was woken for that.
+  // Makes leaders sleep on direct_.name's descriptor, and the service thread watch all others:
+  // returns true if that was woken for this.
   bool go_direct() noexcept;
-  void end_direct() noexcept;  // back into epoll
+  void end_direct() noexcept;  // leaders sleep in epoll again
   bool take_out() noexcept;
 
   // reactor_left.cpp
   void begin_leading_sleep(WaitWord& word) noexcept;
-  // Returns whether the calling thread still leads. It does not if a signal handler has made calls.
+  // Returns whether the calling thread still leads: not if a signal handler has made calls.
   [[nodiscard]] bool end_leading_sleep() noexcept;
   [[nodiscard]] bool leads_asleep() const noexcept;
-  // `number` is for follows_still(), which tells the same of a follower.
+  // Sets `number`, which follows_still() needs to tell whether the thread still follows.
   Followers::Follower& begin_following(WaitWord& word, std::uint32_t seen, bool idle,
                                        std::uint32_t& number) noexcept;
   [[nodiscard]] static bool follows_still(std::uint32_t number) noexcept;
   static void end_following() noexcept;
-  // Whether the calling thread makes a call although it sleeps in another one, which a signal
-  // handler has interrupted, or left by longjmp.
+  // Whether the calling thread makes this call although it sleeps in another one: a signal handler
+  // has interrupted that sleep, or left it by longjmp.
   [[nodiscard]] static bool sleep_was_left() noexcept;
-  static void give_up_sleep() noexcept;       // of the calling thread, in whichever reactor
+  static void give_up_sleep() noexcept;       // the calling thread's, in any reactor
   [[nodiscard]] bool retake_role() noexcept;  // false: the reactor was destroyed
 
   // reactor_elsewhere.cpp
@@ -337,14 +345,14 @@ class Reactor final : private WaitWord::Waker {
   void enlist() noexcept;
   void strike_out() noexcept;
   void note_driven() noexcept;  // the calling thread has renewed the lease
-  // Whether the calling thread may have left another reactor that has a lease.
+  // Whether another reactor, which the calling thread has driven before, may still have a lease.
   [[nodiscard]] bool drives_others() const noexcept;
   [[nodiscard]] bool left_by_caller(Clock::time_point now) const noexcept;
-  // Gives each of those a turn, and has the leader watch it.
+  // Makes a turn of each such reactor, and makes the leader watch its epoll set.
   void look_elsewhere(Elsewhere& elsewhere) noexcept;
-  bool turn_of_sleeper() noexcept;  // by the holder of the role, which it releases
-  void leave_others() noexcept;     // to their service threads
-  // The same for those that no thread has driven for a while. Called by a thread that polls.
+  bool turn_of_sleeper() noexcept;  // called by the holder of the role, which it releases
+  void leave_others() noexcept;     // ends their leases: their service threads take over
+  // Likewise for those that no thread has driven for a while. Called by a thread that polls.
   void leave_unused_others(Clock::time_point now) noexcept;
 
   // reactor_service.cpp
@@ -360,7 +368,7 @@ class Reactor final : private WaitWord::Waker {
 
   Reactor* next_older_ = nullptr;  // used by All, as are the next two
   std::uint64_t number_ = 0;
-  int claims_ = 0;                           // by threads that look elsewhere
+  int claims_ = 0;                           // by threads in look_elsewhere() and the like
   std::atomic<pthread_t> driven_last_by_{};  // the application thread that has renewed the lease
 
   alignas(64) DriveRole role_;
@@ -371,11 +379,12 @@ class Reactor final : private WaitWord::Waker {
   std::atomic<bool> next_turn_{false};              // a timer was started by start_next_turn
   std::atomic<Clock::rep> guard_until_{INT64_MAX};  // when a sleeping guard next checks the timers
   std::atomic<bool> stopping_{false};
-  // The leader has left, without a lease, descriptors that need nobody until a thread waits, and
-  // the service thread watches the others. May also be true while a thread leads.
+  // The reactor is unattended: the leader has left without a lease, because its descriptor needs no
+  // thread until one waits again, and the service thread watches the other descriptors. May also be
+  // true while a thread leads.
   std::atomic<bool> unattended_{false};
-  std::atomic<bool> watch_others_{false};  // the service thread watches the set, or is asked to
-  std::atomic<bool> polls_drive_{false};   // the leader has made way, or is asked to
+  std::atomic<bool> watch_others_{false};  // the service thread watches the epoll set, or shall
+  std::atomic<bool> polls_drive_{false};   // the leader has made way for polls, or shall
 
   alignas(64) LeaseUse lease_use_;
   alignas(64) PollPolicy poll_policy_;
@@ -383,7 +392,7 @@ class Reactor final : private WaitWord::Waker {
   TurnPolicy turn_policy_;
   HotHandler hot_;
   AskOrder ask_order_;
-  std::atomic<std::uint32_t> looks_{0};  // at the descriptors
+  std::atomic<std::uint32_t> looks_{0};  // see looks()
   Direct direct_;
   Clock::time_point slept_at_;   // when a leader that reads the clock went to sleep
   Clock::time_point led_since_;  // when the leader first read the clock

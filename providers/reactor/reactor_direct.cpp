@@ -4,13 +4,14 @@
 // poll without a time limit, which is cheaper than epoll_wait with one. Meanwhile the parked
 // service thread watches the other descriptors and the clock, and wakes the leader for them.
 //
-// If its handler can be left (Handler::can_be_left), the leader that leaves renews no lease: the
-// reactor is unattended. The service thread goes on watching the other descriptors and the timers,
-// and fires these, until one of the descriptors is ready, a thread waits, or attend() is called.
+// If input of its handler can stay unread (Handler::can_be_left), a leader that ends its wait
+// renews no lease: the reactor is unattended. The service thread continues to watch the other
+// descriptors and the timers, and fires the timers, until a descriptor is ready, a thread waits, or
+// attend() is called.
 //
-// That descriptor and the kick are then not in the epoll set. A thread that takes events from epoll
-// calls end_direct() first, while it holds the role. A guard that is still asleep there is woken
-// when a leader leaves (release), and parks.
+// While leaders sleep on a descriptor directly, that descriptor and the eventfd for kicks are not
+// in the epoll set. A thread that takes events from epoll first calls end_direct(), while it holds
+// the role. A guard that still sleeps in epoll is woken when a leader releases the role, and parks.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -24,7 +25,7 @@
 
 namespace udapl {
 
-// A kick names no handler.
+// The name of a kick is not that of any handler.
 static_assert(EventSet::kKick == WatchTable::kNoName);
 static_assert(POLLIN == EPOLLIN && POLLERR == EPOLLERR && POLLHUP == EPOLLHUP);
 
@@ -40,8 +41,9 @@ bool Reactor::can_be_left(const Elsewhere& elsewhere) noexcept {
   return slot != nullptr && slot->handler->can_be_left();
 }
 
-// Reading costs a system call, which the consumer need not await: it makes it up before it sleeps
-// again, while its peer is at work. If another thread sleeps first, it is woken, and reads.
+// To read the input costs a system call, for which the consumer need not wait: the thread makes it
+// before it sleeps again, while its peer works. If another thread sleeps first, the unread input
+// wakes that thread, which reads it.
 bool Reactor::leave_input(WaitWord& word, const epoll_event* events, int count,
                           const Elsewhere& elsewhere) noexcept {
   if (count != 1 || direct_.fd < 0 || events[0].data.u64 != direct_.name ||
@@ -60,9 +62,10 @@ bool Reactor::leave_input(WaitWord& word, const epoll_event* events, int count,
   return left;
 }
 
-// Returns false if the lease must be renewed; sets `may_leave` if only the service thread, or too
-// few wake-ups, are in the way. What others change (watch_others_, polls_drive_, followers, what
-// the handler says) is checked once they would see the reactor unattended.
+// Returns false if the lease must be renewed; then sets `may_leave` if that is only because the
+// service thread does not watch yet, or because there were too few wake-ups. Everything that other
+// threads change (watch_others_, polls_drive_, followers, can_be_left()) is checked after
+// unattended_ was set, which those threads then see.
 bool Reactor::leave_unattended(const Elsewhere& elsewhere, bool& may_leave) noexcept {
   const bool begins = direct_.fd < 0 || !watch_others_.load(std::memory_order_relaxed);
   if (begins) {
@@ -76,15 +79,15 @@ bool Reactor::leave_unattended(const Elsewhere& elsewhere, bool& may_leave) noex
       !watch_others_.load(std::memory_order_seq_cst))
     return false;
   lease_.follow(queued_.first_timer());
-  // A service thread that is awake parks next, and then sees the first timer.
+  // A service thread that is awake parks next and sees the first timer then.
   if (lease_.parked() && !lease_.watches_until(queued_.first_timer())) lease_.wake_service_thread();
   direct_.timer_fired = false;
   return true;
 }
 
-// Whether the service thread watches the other descriptors is read after the role says that this
-// thread sleeps: when it stops watching, it wakes the sleeper. Without a time limit, the end of the
-// lease must wake the leader, too, because kicks no longer arrive once the program has closed the
+// Reads whether the service thread watches the other descriptors after the role says that this
+// thread sleeps: when the service thread stops watching, it wakes the sleeper. If it watches, this
+// thread also polls the lease's timer, because kicks no longer arrive if the program closes the
 // descriptors.
 int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept {
   if (!watches_direct()) {
@@ -110,7 +113,7 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   }
   if (ready <= 0) return ready;
   if (((fds[0].revents | fds[1].revents | fds[2].revents) & POLLNVAL) != 0) {
-    // The handler may have closed its descriptor, after it has ended its watch.
+    // The handler may have ended its watch and closed its descriptor.
     if (watches_direct())
       events_.lose(EBADF);
     else
@@ -127,8 +130,8 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   add(direct_.name, fds[0].revents);
   if (fds[2].revents != 0 && !others)
     count += std::max(::epoll_wait(third, events + count, tuning::kEventsPerTurn - count, 0), 0);
-  // The service thread may not have got a processor yet; the timer stays readable until it does, or
-  // until the leader postpones it.
+  // The timer stays readable until the service thread runs, which may take a while, or until the
+  // leader postpones the timer.
   if (fds[2].revents != 0 && others) {
     direct_.timer_fired = can_be_left(Elsewhere());
     if (!direct_.timer_fired) watch_others_.store(false, std::memory_order_seq_cst);
@@ -136,7 +139,8 @@ int Reactor::wait_directly(epoll_event* events, const Deadline& until) noexcept 
   return count;
 }
 
-// A kick comes from another thread, or means that the wait has become long.
+// Decides by what has woken the leader whether leaders sleep, or continue to sleep, on one
+// descriptor.
 void Reactor::note_wake(const epoll_event* events, int count) noexcept {
   const auto among = [&](std::uint64_t data) {
     return std::any_of(events, events + count,
@@ -148,7 +152,7 @@ void Reactor::note_wake(const epoll_event* events, int count) noexcept {
   if (rung && !others) ++direct_.times;
   if (rung && !others && !kicked) return;
   if (kicked && !others && can_be_left(Elsewhere())) {
-    direct_.timer_fired = true;  // the service thread kicks for it, too
+    direct_.timer_fired = true;  // the service thread also kicks when the lease's timer has fired
     return;
   }
   watch_others_.store(false, std::memory_order_seq_cst);
@@ -157,7 +161,7 @@ void Reactor::note_wake(const epoll_event* events, int count) noexcept {
   if (direct_.fd < 0) direct_.name = count == 1 ? events[0].data.u64 : WatchTable::kNoName;
 }
 
-// A service thread that is awake parks next.
+// A service thread that is awake now sees watch_others_ when it parks.
 bool Reactor::go_direct() noexcept {
   if (events_.lost(std::memory_order_relaxed)) return false;
   if (direct_.fd < 0 && (!poll_allowed(3) || !take_out())) {
@@ -170,8 +174,8 @@ bool Reactor::go_direct() noexcept {
   return true;
 }
 
-// Holds the lock, because unwatch() first forgets the handler and then removes the descriptor from
-// the epoll set.
+// Removes the descriptor from the epoll set under the lock, because unwatch() forgets the handler
+// under the lock before it removes the descriptor.
 bool Reactor::take_out() noexcept {
   const ScopedLock guard(lock_);
   const WatchTable::Slot* const slot = table_.find(direct_.name);

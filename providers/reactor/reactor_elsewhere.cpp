@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Reactor: a thread that drives several reactors in turn, since its program uses several IAs in one
-// thread. After it has driven one, the lease keeps that one's service thread away, as the thread is
-// about to come back. If it sleeps in another reactor instead, it watches those that it has left
-// until their leases end.
+// Reactor: a thread may drive several reactors in turn, because its program uses several IAs in one
+// thread. After it has driven a reactor, that reactor's service thread does not take over until the
+// lease ends. If the thread sleeps in another reactor meanwhile, it watches the reactors that it
+// has driven before until their leases end.
 #include <cstdint>
 #include <limits>
 
@@ -15,11 +15,11 @@ namespace udapl {
 
 namespace {
 
-// What the calling thread has driven.
+// Which reactors the calling thread has driven.
 struct Driven {
   const Reactor* last = nullptr;  // never dereferenced: it may have been destroyed
-  bool several = false;           // the lease of another one may not have ended
-  Clock::time_point check_at;     // when to check again whether such leases are used
+  bool several = false;           // another one, driven before, may still have a lease
+  Clock::time_point check_at;     // when to check again whether such leases are unused
 };
 constinit thread_local Driven driven;
 
@@ -38,15 +38,15 @@ class Reactor::All final : private forks::Cache {
     reactor.next_older_ = newest_;
     newest_ = &reactor;
   }
-  // Waits for threads that have claimed it.
+  // Waits for threads that have claimed the reactor.
   void remove(Reactor& reactor) noexcept {
     take_out(reactor);
     for (Backoff backoff; claimed(reactor) && !reactor.driven_here();) backoff.wait();
   }
 
-  // Claims the role of the newest one below number `below`, other than `here`, that the calling
-  // thread was the last to drive and that has a lease; `below` becomes its number. It cannot be
-  // destroyed until let_go(). Returns null if there is none.
+  // Finds the newest reactor below number `below`, other than `here`, that has a lease and that the
+  // calling thread was the last to drive. Claims its role and sets `below` to its number. It cannot
+  // be destroyed until let_go(). Returns null if there is none.
   Reactor* claim_left(const Reactor& here, std::uint64_t& below) noexcept {
     const Clock::time_point now = Clock::now();
     const ScopedLock guard(lock_);
@@ -57,7 +57,8 @@ class Reactor::All final : private forks::Cache {
         ++other->claims_;
         return other;
       }
-      // Another thread drives it at this moment, usually the service thread, which goes on.
+      // Another thread is driving it, usually its service thread, which continues without the
+      // lease.
       other->lease_.cut();
     }
     return nullptr;
@@ -68,7 +69,7 @@ class Reactor::All final : private forks::Cache {
     while (one != nullptr && one != &reactor) one = one->next_older_;
     return one != nullptr;
   }
-  // The caller has released the role, and does not use the reactor any more.
+  // Called when the caller has released the role and does not use the reactor any more.
   void let_go(Reactor& reactor) noexcept {
     const ScopedLock guard(lock_);
     --reactor.claims_;
@@ -88,7 +89,7 @@ class Reactor::All final : private forks::Cache {
 
   constexpr All() noexcept : Cache(&All::forget) {}
 
-  // A child has nothing to do with the reactors of its parent.
+  // A forked child does not use the reactors of its parent.
   static void forget(forks::Cache& base) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
     auto& all = static_cast<All&>(base);
     all.newest_ = nullptr;
@@ -123,7 +124,8 @@ bool Reactor::drives_others() const noexcept {
   return driven.several || (driven.last != nullptr && driven.last != this);
 }
 
-// Not if another thread leads by now.
+// Whether the calling thread was the last to drive and the lease lasts; false if a thread leads
+// now.
 bool Reactor::left_by_caller(Clock::time_point now) const noexcept {
   return driven_last_by_.load(std::memory_order_relaxed) == ::pthread_self() && lease_.valid(now) &&
          !leader_present_.load(std::memory_order_relaxed) && !events_.lost();
@@ -143,8 +145,9 @@ void Reactor::look_elsewhere(Elsewhere& elsewhere) noexcept {
   if (elsewhere.any()) end_direct();
 }
 
-// Its thread is going to sleep, and must be woken by a descriptor: pollers rest, and all others are
-// in epoll. Returns whether a poller has input and cannot rest.
+// A turn for a thread that is about to sleep elsewhere, and that descriptors must wake: puts the
+// pollers to rest, and all other handlers into epoll. Returns whether a poller has input and cannot
+// rest.
 bool Reactor::turn_of_sleeper() noexcept {
   turn_policy_.interrupt();
   hot_.forget();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Reactor: a signal handler that runs while its thread sleeps may make calls of its own, or leave
-// the sleep by longjmp. The next call of that thread, or its end, gives up what the sleep has
-// claimed: the role of a leader, or the place among the followers. A sleep that is resumed finds
-// out.
+// Reactor: a signal handler that interrupts a sleep in block() may make calls, or leave the sleep
+// by longjmp. The next call of that thread, or the end of the thread, gives up what the sleep has
+// claimed: the role of a leader, or the place among the followers. If the sleep is resumed, it sees
+// that.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -18,17 +18,18 @@ namespace udapl {
 
 namespace {
 
-// What the calling thread has claimed for its sleep. Not on the stack, which longjmp abandons.
+// What the calling thread has claimed for its sleep. Not on the stack, because longjmp abandons
+// that.
 struct Sleep {
   Reactor* led = nullptr;
-  WaitWord* word = nullptr;   // that the leader waits for
+  WaitWord* word = nullptr;   // the word for which the leader waits
   std::uint32_t follows = 0;  // counts the sleeps of a follower
   bool following = false;
 };
 constinit thread_local Sleep mine;
 
-// Holds a follower while `mine.following`. Without a destructor, which would run at the end of the
-// thread, before or after give_up_sleep().
+// Holds a follower while `mine.following`. Has no destructor, because that would run at the end of
+// the thread, perhaps before give_up_sleep().
 struct Place {
   alignas(Followers::Follower) std::array<std::byte, sizeof(Followers::Follower)> bytes;
   Followers::Follower* get() noexcept {
@@ -90,7 +91,8 @@ void Reactor::give_up_sleep() noexcept {
 
 bool Reactor::sleep_was_left() noexcept { return mine.led != nullptr || mine.following; }
 
-// Edges that epoll has reported are not reported again. The handler may have closed the IA.
+// Claims the role again, because epoll does not report an edge twice, and the events that this
+// sleep has taken must be dispatched. The signal handler may have closed the IA.
 bool Reactor::retake_role() noexcept {
   for (Backoff backoff; exists(*this); backoff.wait()) {
     if (role_.claim()) return true;

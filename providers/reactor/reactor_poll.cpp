@@ -48,7 +48,7 @@ bool Reactor::look_suffices() const noexcept {
          !next_turn_.load(std::memory_order_relaxed);
 }
 
-// Like that of a poller that is served, a find counts as a turn.
+// If the look finds something, it counts as a turn, like that of a poller that is served.
 bool Reactor::lone_look() noexcept {
   static_cast<void>(hot_.look_due());
   Handler* const handler = begin_look();
@@ -61,8 +61,8 @@ bool Reactor::lone_look() noexcept {
   return found;
 }
 
-// There is time to prepare for the handler after the expected one. Begins its call in place of the
-// one that has ended.
+// Calls prepare() of the handler that is expected after the hot one. Its call takes the place of
+// the one that has ended.
 void Reactor::prepare_soon() noexcept {
   Handler* handler = nullptr;
   bool has_waiters = false;
@@ -91,15 +91,15 @@ void Reactor::start_polling() noexcept {
   lone_turn();
 }
 
-// If one thread waits and another polls, the thread that is awake should drive: the leader makes
-// way, and comes back when the polls end.
+// If one thread waits and another one polls, the polling thread should drive, as it is awake: the
+// leader makes way, and leads again when the polls end.
 void Reactor::ask_for_role() noexcept {
   if (!role_.leader_sleeps() || !poll_policy_.blocked()) return;
   polls_drive_.store(true, std::memory_order_seq_cst);
   wake_sleeper();
 }
 
-// Changes when a thread of the application waits or polls, or serves a poller in place of a turn.
+// A number that changes when a thread of the application waits, polls, or serves a poller.
 std::uint32_t Reactor::uses() const noexcept {
   return looks() + turn_policy_.turns() + poll_policy_.polls();
 }
@@ -108,8 +108,7 @@ bool Reactor::unused(Clock::time_point now) noexcept {
   return !lease_use_.changed(uses()) && lease_use_.ended(now) && !lease_.extended(now);
 }
 
-// Runs nothing that is queued: the service thread does. The role keeps the reactor from being
-// destroyed.
+// Runs no queued calls: the service thread does. The role keeps the reactor from being destroyed.
 void Reactor::end_unused_lease() noexcept {
   give_up_left_sleep();
   if (drives_others()) leave_unused_others(Clock::now());

@@ -11,19 +11,19 @@ void Reactor::release() noexcept {
   role_.release();
   if (has_queued()) [[unlikely]]
     direct = run_queued(direct);
-  // A polling thread will make the next turn itself.
+  // The work of start_next_turn() needs a thread; if the application polls, its next turn does it.
   if (next_turn_.load(std::memory_order_seq_cst) && !turn_policy_.habitual() &&
       !in_service_thread())
     announce_work();
-  // A sleeping guard is not woken by input of awake pollers or of a descriptor on which leaders
+  // A sleeping guard would miss input of awake pollers and of the descriptor on which leaders
   // sleep, and a timer that was started meanwhile may be due before the guard wakes.
   if (direct || pollers_awake() ||
       queued_.timer.load(std::memory_order_seq_cst) < guard_until_.load(std::memory_order_relaxed))
     wake_guard();
 }
 
-// Called after the role was released. Takes and returns whether leaders slept on one descriptor
-// when this thread held the role last.
+// Called after the role was released. `direct`, and the result: whether leaders slept on one
+// descriptor when this thread last held the role.
 [[gnu::noinline]] bool Reactor::run_queued(bool direct) noexcept {
   for (int rounds = 1; has_queued(); ++rounds) {
     if (rounds > tuning::kReleaseRounds) {
@@ -47,13 +47,13 @@ void Reactor::wake_guard() noexcept {
 }
 
 void Reactor::announce_work() noexcept {
-  // A driving thread checks the queues before it sleeps or leaves.
+  // If another thread drives, it checks the queues before it sleeps or releases the role.
   if (!wake_sleeper() && role_.free()) lease_.wake_service_thread();
 }
 
-// Wakes the sleeping thread if it would sleep past `when`. A leader that starts a timer in one of
-// its calls sees it before it sleeps, and the lease that it renews when it leaves does not outlast
-// the timer.
+// Wakes a thread that would otherwise sleep past `when`. A leader that starts a timer in one of its
+// own calls needs no wake-up: it sees the timer before it sleeps, and the lease that it renews at
+// the end of its wait does not outlast the timer.
 void Reactor::announce_timer(Clock::time_point when) noexcept {
   if (leads_here() || wake_sleeper()) return;
   if (lease_.ends_after(when)) lease_.wake_service_thread();

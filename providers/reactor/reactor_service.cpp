@@ -45,7 +45,7 @@ Reactor::~Reactor() {
   stopping_.store(true, std::memory_order_seq_cst);
   announce_work();
   service_.join();
-  retire();  // before the rest: a driving thread may dismiss adopted objects
+  retire();  // first, because a thread that still drives may dismiss adopted objects
   while (true) {
     Adopted* object = nullptr;
     {
@@ -58,8 +58,9 @@ Reactor::~Reactor() {
   }
 }
 
-// A thread may be polling an EVD that was freed meanwhile. Its turn ends first, and it finds the
-// role taken from then on. Not if the reactor is destroyed by the thread that drives it.
+// A thread may still be polling an EVD that was freed meanwhile. Waits until its turn has ended,
+// and keeps the role taken from then on. Does not wait if the calling thread itself drives the
+// reactor.
 void Reactor::retire() noexcept {
   for (Backoff backoff; !role_.claim(); backoff.wait())
     if (driven_here()) return;
@@ -99,10 +100,10 @@ void Reactor::serve() noexcept {
     if (ready) {
       watch_others_.store(false, std::memory_order_seq_cst);
       clear_unattended();
-      if (unattended) lease_.cut();  // nobody else has seen it
+      if (unattended) lease_.cut();  // no other thread handles it: this one takes over
     }
-    // The leader may be asleep without a time limit and without watching the other descriptors.
-    // Whether a timer that has fired is still due, it sees itself.
+    // The leader may be asleep without a time limit and without watching the other descriptors. It
+    // checks itself whether a timer is still due.
     if (ready || has_work() || lease_.due(Clock::now())) wake_sleeper();
   }
 }
@@ -112,7 +113,8 @@ bool Reactor::service_wanted() const noexcept {
   return stopping_.load(std::memory_order_seq_cst) || (has_work() && role_.free());
 }
 
-// Entered with the role held; returns without it, once the application drives or wants to.
+// Called with the role held. Drives until the application drives or wants to; returns without the
+// role.
 void Reactor::guard() noexcept {
   bool found = false;
   const bool was_long = lease_.was_long();
@@ -143,7 +145,7 @@ bool Reactor::guard_sleeps(bool& found) noexcept {
   Clock::time_point until = Clock::now();
   if (!work_pending) until += kLongestSleep;
   if (timer && *timer < until) until = *timer;
-  // An edge that this thread took could not be given back if it did not get the role.
+  // Takes no events: if this thread does not get the role afterwards, edges would be lost.
   const bool kicked = events_.wait_as_guard(until);
   role_.end_guard();
   if (application_drives() || !role_.claim()) return false;

@@ -13,7 +13,7 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
   give_up_left_sleep();
   if (driven_here()) return word.wait(seen, deadline);
   const NotCancelled scope;
-  bool idle = false;  // its events were for others
+  bool idle = false;  // this thread has led, and all events were for other threads
   for (Deadline suspend;; suspend = suspend.value_or(Clock::now() + kLongestSleep)) {
     if (word.value() != seen) return WaitResult::kChanged;
     if (expired(suspend)) return WaitResult::kSleptLong;
@@ -27,14 +27,15 @@ WaitResult Reactor::block(WaitWord& word, std::uint32_t seen, const Deadline& de
     if (left) return WaitResult::kInterrupted;
     idle = false;
     if (result == WaitResult::kChanged && word.value() == seen) continue;
-    // This thread may have been nominated, but is leaving.
+    // This thread may have been nominated, but its wait has ended: nominates another one.
     nominate();
     return result;
   }
 }
 
-// Returns whether the wait is too short to sleep. A thread that leads serves this one, too, but one
-// that makes wait after wait without time polls, so that the leader makes way.
+// Returns whether the wait is too short to sleep. With a sleeping leader, which serves this thread
+// as well, only a wait whose deadline has passed is: a thread that makes such waits again and again
+// polls, so that the leader makes way.
 bool Reactor::ends_soon(Clock::time_point deadline) const noexcept {
   if (deadline - coarse_now() > kCoarse) return false;
   const Clock::duration left = deadline - Clock::now();
@@ -50,7 +51,7 @@ WaitResult Reactor::poll_until(WaitWord& word, std::uint32_t seen,
   return WaitResult::kTimedOut;
 }
 
-// Returns whether a leader has made way for a polling thread that still polls. When that stops
+// Returns whether a leader has made way for a thread that still polls. When that thread stops
 // polling, its lease ends, and the service thread nominates a follower.
 bool Reactor::polls_drive() noexcept {
   if (!polls_drive_.load(std::memory_order_seq_cst)) return false;
@@ -69,8 +70,9 @@ WaitResult wait_some_seconds(WaitWord& word, std::uint32_t seen,
   return result == WaitResult::kTimedOut ? WaitResult::kSleptLong : result;
 }
 
-// For a wait that found nothing, a long poll: what its thread does next may take longer than its
-// waits, and other threads wait for what arrives meanwhile. Returns the current time.
+// Renews the lease after a wait that found nothing, as after a poll: what its thread does next may
+// take longer than the wait, and other threads wait for what arrives meanwhile. Returns the current
+// time.
 Clock::time_point renew_for_poll(Lease& lease) noexcept {
   const Clock::time_point now = Clock::now();
   lease.renew_for_poll(now);
@@ -79,23 +81,24 @@ Clock::time_point renew_for_poll(Lease& lease) noexcept {
 
 }  // namespace
 
-// Wakes a follower if no thread drives. While the lease lasts, the thread that has driven is about
-// to come back, and idle followers need not wake: once it ends, the service thread nominates one.
+// Wakes a follower if no thread drives. While the lease lasts, wakes no idle follower, because the
+// thread that has driven will probably drive again. When the lease ends, the service thread
+// nominates one.
 void Reactor::nominate() noexcept {
   if (!followers_.any() || !role_.free()) return;
   followers_.nominate(leased() ? Followers::Whom::kNotIdle : Followers::Whom::kAny);
 }
 
-// Sleeps while another thread drives or, if this one is `idle`, is about to. Nominations change the
-// word: sets `seen` to its value after these. Sets `left` if a signal handler has made calls, which
-// may have closed the IA.
+// Sleeps while another thread drives or, if this thread is `idle`, while a lease lasts. Nominations
+// change the word: sets `seen` to the value after them. Sets `left` if a signal handler has made
+// calls, which may have closed the IA.
 WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& deadline, bool idle,
                            bool& left) noexcept {
   std::uint32_t number = 0;
   Followers::Follower& me = begin_following(word, seen, idle, number);
   auto result = WaitResult::kChanged;
-  // A driving thread that has released the role checks for followers; the service thread does when
-  // the lease ends.
+  // A thread that has driven checks for followers after it has released the role, and the service
+  // thread does when the lease ends: one of them wakes this thread.
   if (!role_.free() || polls_drive() || (idle && leased())) {
     if (drives_others()) leave_others();
     result = wait_some_seconds(word, seen, deadline);
@@ -108,7 +111,7 @@ WaitResult Reactor::follow(WaitWord& word, std::uint32_t& seen, const Deadline& 
 }
 
 // Polls epoll at least once, because a thread that waits again and again keeps the service thread
-// away. Sets `idle` if the events were for others, so that this thread makes way.
+// from doing so. Sets `idle` if the events were for others, so that this thread makes way.
 WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& deadline,
                          bool& idle) noexcept {
   Followers::Term term(followers_);
@@ -170,7 +173,7 @@ WaitResult Reactor::lead(WaitWord& word, std::uint32_t seen, const Deadline& dea
   return result;
 }
 
-// The time at which a leader wakes by itself.
+// The time at which a leader must wake without an event.
 Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
                                            const Deadline& suspend) const noexcept {
   Clock::time_point until = slept_at_ + kLongestSleep;
@@ -179,15 +182,16 @@ Clock::time_point Reactor::leader_wakes_at(const Deadline& deadline,
   return until;
 }
 
-// Once this thread counts as asleep, anything new wakes it. So everything is checked after that:
-// the caller has checked its own conditions (`work_pending`), and this function checks the rest.
+// Called after fall_asleep(), from which on new work wakes this thread: so all conditions are
+// checked after that. The caller has checked some of them (`work_pending`), this function checks
+// the rest.
 Reactor::Slept Reactor::leader_sleeps(WaitWord& word, bool work_pending, const Deadline& deadline,
                                       Elsewhere& elsewhere) noexcept {
   if (has_queued() || pollers_awake() || elsewhere.has_input) work_pending = true;
   Deadline until;
   Deadline suspend;
   const bool fired = std::exchange(direct_.timer_fired, false);
-  // Unless the service thread has woken for the timer, too, and has parked again.
+  // Not if the service thread has woken for the timer as well and has parked again.
   if (fired && (lease_.due(Clock::now()) || !lease_.watches_until(queued_.first_timer())))
     lease_.postpone(queued_.first_timer());
   const bool timed_by_other =
@@ -197,7 +201,7 @@ Reactor::Slept Reactor::leader_sleeps(WaitWord& word, bool work_pending, const D
     if (led_since_ == Clock::time_point()) led_since_ = slept_at_;
     leads_for_long_ = slept_at_ - led_since_ >= kLongestSleep / 2;
     suspend = lease_.suspend_at();
-    // If the wait ends before the timer fires, the lease is renewed in time.
+    // If the wait ends before the timer fires, its end renews the lease in time.
     if (suspend && deadline && *deadline <= *suspend + Lease::kMargin) suspend = std::nullopt;
     if (work_pending || leads_for_long_)
       until = slept_at_;
@@ -214,7 +218,7 @@ Reactor::Slept Reactor::leader_sleeps(WaitWord& word, bool work_pending, const D
                     : elsewhere.any() ? events_.wait_with(elsewhere.with_own(), events,
                                                           tuning::kEventsPerTurn, until)
                                       : events_.wait_long(events, tuning::kEventsPerTurn, until);
-  const bool interrupted = count < 0;  // a signal handler may have changed errno
+  const bool interrupted = count < 0;  // whatever errno is: a signal handler may have changed it
   if (end_leading_sleep()) [[likely]] {
     role_.resume();
   } else {

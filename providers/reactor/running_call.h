@@ -11,9 +11,8 @@
 
 namespace udapl {
 
-// Which Handler, Timer or Deferred the driving thread of a reactor calls at present, and the
-// threads that wait for the end of that call: a thread that destroys an object waits until the
-// object is no longer being called. Owned by a Reactor.
+// Records which Handler, Timer or Deferred the driving thread of a reactor is calling, and lets a
+// thread that destroys such an object wait until the call has ended. Owned by a Reactor.
 class RunningCall {
  public:
   using Held = ScopedLock<SpinLock>;  // the reactor's lock is held
@@ -39,7 +38,7 @@ class RunningCall {
     object_.store(nullptr, std::memory_order_relaxed);
     return waiting_.load(std::memory_order_relaxed) != 0;
   }
-  // The same as end(), without the lock, around a change of the role: see wait_for_end().
+  // Like end(), but without the lock, together with a change of the role: see wait_for_end().
   template <class ChangeRole>
   void end_with(ChangeRole change) noexcept {
     object_.store(nullptr, std::memory_order_release);
@@ -50,7 +49,7 @@ class RunningCall {
   void wake_waiters() noexcept { ended_.signal(); }
 
   // ---- called by any thread, without the lock --------------------------------------------------
-  // Waits while the object is called, unless by this thread or by one that waits for it.
+  // Waits while another thread calls the object, unless that thread waits for this one.
   void wait_for_end(const void* object) noexcept;
 
  private:

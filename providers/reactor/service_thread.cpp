@@ -25,7 +25,7 @@ int ServiceThread::start(const char* name, Call entry) noexcept {
   {
     const SignalsBlocked scope;
     error = ::pthread_create(&thread_, &attributes, &run, this);
-    // A program with much thread-local storage needs a larger stack than ours.
+    // The stack is too small for a program with much thread-local storage: uses the default size.
     if (error == EINVAL) error = ::pthread_create(&thread_, nullptr, &run, this);
   }
   ::pthread_attr_destroy(&attributes);

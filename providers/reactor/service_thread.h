@@ -9,7 +9,7 @@
 
 namespace udapl {
 
-// The thread of a reactor that handles none of the application's signals. Owned by a Reactor.
+// A reactor's own thread, in which the application's signals are blocked. Owned by a Reactor.
 class ServiceThread {
  public:
   // Starts it with this name (15 bytes at most). Returns 0 or the error of pthread_create.

@@ -9,9 +9,9 @@
 
 namespace udapl {
 
-// What a polling thread does besides calling handlers that have input: how many polls only check
-// the signs of pollers, which turns poll epoll, check the timers or renew the lease. Owned by a
-// Reactor. Called by the thread that holds the role, except where noted.
+// Decides what a polling thread does besides calling handlers that have input: which polls only
+// check the signs of pollers, and which turns poll epoll, check the timers or renew the lease.
+// Owned by a Reactor. Called by the thread that holds the role, except where noted.
 class TurnPolicy {
  public:
   // ---- whether the application polls habitually ------------------------------------------------
@@ -23,16 +23,16 @@ class TurnPolicy {
   [[nodiscard]] std::uint32_t turns() const noexcept {
     return before_.load(std::memory_order_relaxed) + turns_.load(std::memory_order_relaxed);
   }
-  // The next turn counts as habitual.
+  // Makes the next turn count as habitual.
   void expect_habit() noexcept { begin_row(tuning::kHabit - 1, 0); }
-  // A thread has waited, or the service thread has driven.
+  // Called when a thread has waited, or the service thread has driven.
   void interrupt() noexcept {
     if (turns_.load(std::memory_order_relaxed) != 0) begin_row(0, 2);
   }
 
   // ---- polls that only check the signs ---------------------------------------------------------
-  // Counts one. Returns whether a turn is due instead. Called by polling threads: increments may
-  // get lost. `some_rest`: not all pollers are awake.
+  // Counts such a poll. Returns whether the poll has to make a turn. Called by polling threads:
+  // increments may get lost. `some_rest`: not all pollers are awake.
   [[nodiscard]] bool turn_due(bool some_rest) noexcept {
     const std::uint32_t most =
         some_rest ? glances_if_some_rest_.load(std::memory_order_relaxed) : tuning::kGlancesPerTurn;
@@ -40,8 +40,8 @@ class TurnPolicy {
     glances_.store(glances < most ? glances : 0, std::memory_order_relaxed);
     return glances >= most;
   }
-  // A poller is called in place of a turn. The poll after every kServesPerTurn-th of these makes a
-  // turn, so all others wait for that long at most.
+  // Called when a poller is called instead of a turn. The poll after every kServesPerTurn-th of
+  // these makes a turn, so that other handlers do not wait for longer.
   void begin_serving() noexcept {
     const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
     turns_.store(turns, std::memory_order_relaxed);
@@ -61,7 +61,7 @@ class TurnPolicy {
     waits_saved_ = 0;
     return true;
   }
-  // Epoll was polled, and reported something or nothing.
+  // One of these is called after epoll was polled.
   void reported() noexcept {
     turns_per_wait_ = tuning::kTurnsPerWait;
     glances_if_some_rest_.store(tuning::kGlancesIfSomeRest, std::memory_order_relaxed);
@@ -72,16 +72,16 @@ class TurnPolicy {
     glances_if_some_rest_.store(std::min(2 * glances, tuning::kGlancesPerTurn),
                                 std::memory_order_relaxed);
   }
-  // Returns whether this turn checks the timers. `next_turn`: one was started for this turn.
+  // Returns whether this turn checks the timers. `next_turn`: a timer was started for this turn.
   [[nodiscard]] bool timers_due(bool found, bool next_turn) noexcept {
     if (found) ++found_;
     if (found && !next_turn && found_ < tuning::kTimersPerFound) return false;
     found_ = 0;
     return true;
   }
-  // Counts the turn. Returns whether it renews the lease. A find is not delayed by that, as long
-  // as enough turns find nothing. If each poll finds something, the only turns are those behind
-  // every kServesPerTurn-th of them.
+  // Counts the turn. Returns whether it renews the lease: that is left to turns that find nothing,
+  // so as not to delay a find, as long as there are enough of these. If each poll finds something,
+  // the only turns are those after every kServesPerTurn-th find.
   [[nodiscard]] bool end_turn(bool found) noexcept {
     const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
     turns_.store(turns, std::memory_order_relaxed);
@@ -90,7 +90,7 @@ class TurnPolicy {
     renewed_at_ = turns;
     return true;
   }
-  // After end_turn(): whether few pollers that rest are to be woken.
+  // After end_turn(): whether to wake resting pollers, if there are few.
   [[nodiscard]] bool wakes_few() const noexcept {
     return turns_.load(std::memory_order_relaxed) % tuning::kWakeFewEvery == tuning::kWakeFewAfter;
   }

@@ -33,7 +33,7 @@ class Watch final : private Handler {
     fd_ = fd;
     return reactor_.watch(fd, EPOLLIN, *this);
   }
-  // Afterwards no new call begins. Waits for a call that runs in another thread. Idempotent.
+  // No call begins after this. Waits for a call that runs in another thread. Idempotent.
   void stop() noexcept {
     reactor_.unwatch(fd_, *this);
     reactor_.quiesce(*this);

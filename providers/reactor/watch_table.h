@@ -9,12 +9,12 @@
 
 namespace udapl {
 
-// The handlers that a reactor watches. Each has a slot and a name, which is the data of its events;
-// a name is never used again, so an event that arrives too late is recognised. Owned by a Reactor;
-// used under its lock.
+// The handlers that a reactor watches. Each has a slot and a name, which epoll stores as the data
+// of its events. Names are never reused, so that an event of a removed handler is recognised. Owned
+// by a Reactor; used under its lock.
 class WatchTable {
  public:
-  using Name = std::uint64_t;  // the slot's index; above it, its generation
+  using Name = std::uint64_t;  // the slot's index in the low half, its generation in the high half
   static constexpr Name kNoName = UINT64_MAX;
   static constexpr std::uint32_t kNone = WatchSlot::kNone;
 
@@ -22,7 +22,7 @@ class WatchTable {
     Handler* handler = nullptr;
     int fd = -1;  // valid only if WatchSlot::only_reads
     std::uint32_t generation = 0;
-    std::uint32_t next = kNone;  // see follower(); of a free slot: the next free one
+    std::uint32_t next = kNone;  // see follower(); in a free slot: the next free one
     bool poller = false;
   };
 
@@ -55,14 +55,14 @@ class WatchTable {
     free_ = index;
   }
 
-  // ---- which handler is ready after which: hints
-  // ------------------------------------------------- The one of this name was ready after
-  // `before`. Returns whether that was so the last time, too.
+  // ---- which handler is ready after which: hints -----------------------------------------------
+  // Records that the handler `name` was ready after `before`. Returns whether it was the previous
+  // time as well.
   bool follows(Name name, Name before) noexcept {
     if (find(before) == nullptr) return false;
     return std::exchange(slots_[index_of(before)].next, index_of(name)) == index_of(name);
   }
-  // Returns the one that was ready after this one the last time, or kNoName.
+  // Returns the handler that was ready after this one the previous time, or kNoName.
   [[nodiscard]] Name follower(Name name) const noexcept {
     const Slot* const slot = find(name);
     if (slot == nullptr || slot->next == kNone || slots_[slot->next].handler == nullptr)
@@ -71,7 +71,7 @@ class WatchTable {
   }
 
   [[nodiscard]] static std::uint32_t index_of(const Handler& handler) noexcept {
-    return handler.watch_slot.index_;  // kNone: it is not watched
+    return handler.watch_slot.index_;  // kNone: the handler is not watched
   }
   [[nodiscard]] static std::uint32_t index_of(Name name) noexcept {
     return static_cast<std::uint32_t>(name);
@@ -80,8 +80,8 @@ class WatchTable {
     return Name{slots_[index].generation} << 32 | index;
   }
   [[nodiscard]] const Slot& operator[](std::uint32_t index) const noexcept { return slots_[index]; }
-  // Null if the handler of this name is not watched any more, or if there was none: the event may
-  // be one of the program's, see EventSet::lose().
+  // Null if no handler of this name is watched. There may never have been one, if the event comes
+  // from a descriptor of the program: see EventSet::lose().
   [[nodiscard]] const Slot* find(Name name) const noexcept {
     if (index_of(name) >= slots_.size()) return nullptr;
     const Slot& slot = slots_[index_of(name)];
