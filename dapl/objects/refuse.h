@@ -15,8 +15,8 @@
   } while (false)
 
 // Returns the error `status` of the transport from a function that returns Status or Result. Writes
-// a trace record, and notes a cause if the transport has noted none. Only for set-up calls
-// (kTracedSetup), which clear the thread's last cause when they begin.
+// a trace record, and notes a cause if the transport has noted none. Only for set-up calls, in
+// which a trace::Refusal tells whether it has (kTracedSetup).
 #define UDAPL_PASS_ON(status, ...)                             \
   do {                                                         \
     const ::udapl::Status passed_on = (status);                \
