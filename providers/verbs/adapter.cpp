@@ -103,7 +103,7 @@ Result<std::unique_ptr<transport::Cq>> Adapter::create_cq(int depth, transport::
   return Cq::create(*this, cq_channel_, depth, sink);
 }
 
-// With few descriptors, CQs have to share the adapter's channel.
+// If the process has too few descriptors, the CQ shares the adapter's channel.
 Result<std::unique_ptr<transport::Cq>> Adapter::create_cq_to_block(int depth,
                                                                    transport::CqSink& sink) {
   const std::shared_ptr<CqChannel> own = CqChannel::create_own(*this);
@@ -201,7 +201,7 @@ void Adapter::on_async_event(const ibv_async_event& event) noexcept {
     case IBV_EVENT_LID_CHANGE:
       if (event.element.port_num == device_.port) sink_.on_catastrophic();
       return;
-    default:  // a port came up, tables changed: this ends nothing
+    default:  // for example, a port came up, or tables have changed
       return;
   }
 }

@@ -22,7 +22,7 @@
 
 namespace udapl::verbs {
 
-// An RDMA device at one port and IP address: the state that its objects share, and their factory.
+// An RDMA device with one port and IP address: creates all objects and holds what they share.
 // Thread-safe. Owned by an Ia.
 class Adapter final : public transport::Adapter {
  public:
@@ -66,8 +66,8 @@ class Adapter final : public transport::Adapter {
   }
 
   // ---- for the objects made here ---------------------------------------------------------------
-  // The adapter's own context, so that its asynchronous events concern this adapter only. QPs, CQs,
-  // MRs etc. are created in it, not in a context that a Connector opens for itself.
+  // A context of the adapter alone, so that its asynchronous events concern only this adapter. QPs,
+  // CQs, MRs etc. are created in it, not in a context that a Connector opens for itself.
   [[nodiscard]] ibv_context* context() const noexcept { return device_.context.get(); }
   [[nodiscard]] const Device& device() const noexcept { return device_; }  // port, GID, address
   [[nodiscard]] const Environment& environment() const noexcept { return environment_; }
@@ -77,16 +77,17 @@ class Adapter final : public transport::Adapter {
   [[nodiscard]] int next_completion_vector() noexcept;
   [[nodiscard]] IdleCqScanner& idle_cqs() noexcept { return idle_cqs_; }
   [[nodiscard]] MemoryTable& memory() noexcept { return memory_; }
-  // Inline bytes to request at QP creation. All QPs created so far support at least this many.
+  // The number of inline bytes to request for a new QP. All QPs created so far have at least as
+  // many.
   [[nodiscard]] std::uint32_t max_inline() const noexcept {
     return max_inline_.load(std::memory_order_relaxed);
   }
-  // The device has refused more than `bytes`.
+  // Called when the device has refused more than `bytes`.
   void fewer_inline(std::uint32_t bytes) noexcept;
   // The device or its driver has been removed: verbs calls fail with EIO from now on. Set before
   // the sink is notified.
   [[nodiscard]] bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }
-  // The Connector was notified that the device has been removed. Called by the driving thread.
+  // Called by the driving thread when the Connector is notified that the device was removed.
   void on_removal() noexcept;
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 int bytes_of(ibv_mtu mtu) noexcept { return 128 << mtu; }
 
-// Groups of four hexadecimal digits.
+// Writes bytes in groups of four hexadecimal digits.
 std::string groups(const std::uint8_t* bytes, std::size_t count) {
   std::string text;
   for (std::size_t i = 0; i < count; i += 2) {
@@ -111,7 +111,8 @@ transport::Attributes make_attributes(const Device& device, const Environment& e
   a.read_sink_context_exposed = iwarp;
   a.posts_return_before_work = true;
   a.completed_is_delivered = !device.iwarp();  // iWARP completes once TCP has accepted the data
-  // The peer can invalidate only windows of type 2; type 1 works over all QPs of its PD.
+  // The peer can invalidate only windows of type 2. A window of type 1 works over all QPs of its
+  // PD.
   a.send_invalidate = device.has(IBV_DEVICE_MEM_MGT_EXTENSIONS);
   a.rmr_scope = !device.has(IBV_DEVICE_MEM_WINDOW) ? DAT_RMR_SCOPE_EP
                 : has_type2_windows(device)        ? DAT_RMR_SCOPE_ANY

@@ -19,9 +19,9 @@ class ByKey {
       grow();
     link(object);
   }
-  // Adds an object that was here before.
+  // Adds an object again that was removed before.
   void add_again(Object& object) noexcept { link(object); }
-  // Returns whether it was here.
+  // Returns false if the object was not in the table.
   bool remove(Object& object) noexcept {
     if (buckets_.empty()) return false;
     Object** link = bucket_of(object.table_key());
@@ -41,7 +41,7 @@ class ByKey {
 
  private:
   [[nodiscard]] std::size_t index_of(std::uint32_t key) const noexcept {
-    return (key ^ key >> 8U) & (buckets_.size() - 1);  // the lowest byte of a key varies little
+    return (key ^ key >> 8U) & (buckets_.size() - 1);  // the lowest byte of keys varies little
   }
   [[nodiscard]] Object** bucket_of(std::uint32_t key) noexcept { return &buckets_[index_of(key)]; }
   void link(Object& object) noexcept {

@@ -11,7 +11,7 @@
 // For the set-up of the event channels of verbs and rdma_cm.
 namespace udapl::verbs {
 
-// Returns false, with errno set, if that fails.
+// Returns false and sets errno on failure.
 [[nodiscard]] inline bool make_nonblocking(int fd) noexcept {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;

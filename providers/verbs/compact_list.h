@@ -40,9 +40,9 @@ struct CompactList {
   ibv_sge segments[kMaxSegments];
 };
 
-// A post of `receive` has failed with `error`. libsiw refuses a receive without segments, with
-// -EINVAL; then posts it again by `post` with an empty segment, which the kernel's siw skips
-// without looking at its key. Returns the error that is left.
+// Called after a post of `receive` has failed with `error`. libsiw refuses a receive without
+// segments with -EINVAL: posts it again by `post` with an empty segment, which the kernel's siw
+// skips without checking its key. Returns the error of that post, or else `error`.
 template <class Post>
 [[nodiscard]] int post_again(ibv_recv_wr& receive, int error, const Post& post) noexcept {
   if (std::abs(error) != EINVAL || receive.num_sge != 0) return error;

@@ -96,8 +96,8 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
   cm_->attach(*this, terms());  // events from now on wait for the lock
   const bool gone = cm_->peer_gone();
   if (!gone && to_ready() && cm_->reply(private_data)) {
-    // If the peer gave up just before the request arrived here, it cannot notify us, and the kernel
-    // would repeat the reply for a minute.
+    // A limit is needed because a peer that gave up just before its request arrived cannot notify
+    // this side, and the kernel would repeat the reply for a minute.
     timer_.start(Timing::kAccept,
                  std::chrono::milliseconds(shared_.adapter.environment().rtu_timeout_ms));
     return Status();
@@ -111,7 +111,7 @@ Status Connection::accept(std::unique_ptr<CmConnection>& offered, PrivateData pr
 
 // ---- ConnectionEnd: in the driving thread, so the CmConnection may be destroyed under the lock -
 
-// The QP becomes ready before the peer is allowed to send.
+// Makes the QP ready before it confirms, which allows the peer to send.
 void Connection::on_reply(CmConnection& connection, PrivateData from_peer) noexcept {
   const QpGuard guard(lock_);
   if (&connection != cm_.get() || state_ != State::kConnecting) return;
@@ -146,7 +146,8 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
   const QpGuard guard(lock_);
   if (&connection != cm_.get()) return;
   const trace::About about(shared_.init.context);
-  // On iWARP the kernel has flushed the QP by now, which is no failure.
+  // On iWARP the kernel has flushed the QP already: a flushed request is not the failure that has
+  // ended the connection.
   if (const std::optional<ibv_wc_status> failed = queue_.findings().failure();
       why == Loss::kEndedByPeer && connected() && failed.has_value() &&
       *failed != IBV_WC_WR_FLUSH_ERR)
@@ -156,9 +157,9 @@ void Connection::on_lost(CmConnection& connection, Loss why) noexcept {
     return apply(Event::kDrained);  // all requests had completed before the peer ended it
   if (!connected() || why == Loss::kEndedByPeer)
     return apply(why == Loss::kEndedByPeer ? Event::kPeerEnded : Event::kPeerLost);
-  // The device has not given up yet, and now never will. The completions still look as if it had:
-  // the oldest request fails because of the loss, the others are flushed. The marker is posted
-  // behind the requests that are outstanding now.
+  // The device has not given up the peer, and will not do so any more. Completions are reported as
+  // if it had: the oldest request with the loss of the peer, the others as flushed. The marker is
+  // posted behind the requests that are outstanding now, and ends this.
   queue_.findings().set_lost(why == Loss::kPeerLost);
   report_.set_cause(transport::BreakReason::kTransportLost);
   apply(Event::kPeerLost);
@@ -183,7 +184,7 @@ void Connection::established() noexcept {
   if (shared_.adapter.device().iwarp()) queue_.set_serves_reads(shared_.init.max_rdma_read_out > 0);
   endpoints_ = cm_->endpoints();
   apply(Event::kEstablished);
-  // There may be an earlier failure, or a mark may already be exceeded.
+  // A request may have failed before, or a watermark may already be exceeded.
   queue_.report();
 }
 
@@ -212,7 +213,7 @@ void Connection::on_timer() noexcept {
     const QpGuard guard(lock_);
     const trace::About about(shared_.init.context);
     const Timing timing = timer_.take_due();
-    if (timing == Timing::kNothing) return;  // the call stems from an earlier start
+    if (timing == Timing::kNothing) return;  // the timer was stopped after this call had begun
     if (timing == Timing::kConnect) {
       UDAPL_TRACE(kNormal, "QP %p: no answer within %u us", static_cast<const void*>(&shared_.qp),
                   request_timeout_us_);

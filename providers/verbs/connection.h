@@ -18,8 +18,8 @@
 namespace udapl::verbs {
 
 // The successive connections of a Qp: set-up, end, time limits, and reports to the core. Owns the
-// connection manager's part (CmConnection) of the current one, and moves the queue through its
-// states. Owned by a Qp; uses the lock of the Qp.
+// connection manager's part (CmConnection) of the current connection, and changes the states of the
+// queue. Owned by a Qp; uses the lock of the Qp.
 //
 // connection.cpp: set-up, time. connection_end.cpp: how a connection ends.
 class Connection final : private ConnectionEnd {
@@ -54,7 +54,7 @@ class Connection final : private ConnectionEnd {
   void stop_timer() noexcept UDAPL_REQUIRES(qp_locked) { timer_.stop(); }
   // Returns to the initial state: the queue has a new ibv_qp.
   void become_idle() noexcept UDAPL_REQUIRES(qp_locked);
-  // Called by the driving thread, the event not acknowledged yet.
+  // Called by the driving thread before it acknowledges the event.
   void on_async_event(ibv_event_type event) noexcept UDAPL_EXCLUDES(qp_locked);
   // Called by the driving thread: handles the findings of polls and posts.
   void handle_reports() noexcept UDAPL_EXCLUDES(qp_locked);
@@ -93,12 +93,12 @@ class Connection final : private ConnectionEnd {
   void on_timer() noexcept UDAPL_EXCLUDES(qp_locked);
 
   // connection_end.cpp
-  // Makes no report.
+  // Enters the error state without a report.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
   // Carries out the state table's step for `event`. If the step ends the CmConnection, only the
   // driving thread may call this, because the CmConnection is destroyed here.
   void apply(Event event) noexcept UDAPL_REQUIRES(qp_locked);
-  // Flushes the receives again that were posted while the queue entered the error state.
+  // Flushes again, because a receive may have been posted while the queue entered the error state.
   void flush_again() noexcept UDAPL_REQUIRES(qp_locked);
   void break_connection(transport::BreakCause cause) noexcept UDAPL_REQUIRES(qp_locked);
   void look_for_failure() noexcept UDAPL_EXCLUDES(qp_locked);
@@ -121,8 +121,8 @@ class Connection final : private ConnectionEnd {
   std::unique_ptr<CmConnection> cm_ UDAPL_GUARDED_BY(qp_locked);
   transport::Endpoints endpoints_ UDAPL_GUARDED_BY(qp_locked);
   DAT_TIMEOUT request_timeout_us_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  // During a graceful disconnect: the time between scans of the CQ, the least number of requests
-  // that a scan found unfinished, and for how long it has not become less.
+  // During a graceful disconnect: the time between scans of the CQ, the least number of unfinished
+  // requests that a scan has found, and the time since when that has not become less.
   Clock::duration drain_pause_ UDAPL_GUARDED_BY(qp_locked){};
   int drain_left_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Clock::duration drain_still_ UDAPL_GUARDED_BY(qp_locked){};

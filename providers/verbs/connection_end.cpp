@@ -27,7 +27,8 @@ constexpr auto kSlowestLook = std::chrono::milliseconds(64);
 constexpr int kSlowdown = 4;
 // How long a connection whose work was flushed may take to end in order.
 constexpr auto kEndAfterFlush = std::chrono::milliseconds(100);
-// Not all devices report when a QP in error has taken its last buffer from an SRQ.
+// How long to wait for the event that a QP in error has taken its last buffer from an SRQ: not all
+// devices report it.
 constexpr auto kSrqReleaseLimit = std::chrono::milliseconds(200);
 // The pauses between flushes of a QP in error, as long as receives are outstanding.
 constexpr auto kFirstFlush = std::chrono::milliseconds(4);
@@ -94,8 +95,8 @@ void Connection::enter_error() noexcept {
   timer_.start(Timing::kFlush, flush_pause_);
 }
 
-// A post that had seen the queue in order, in a thread that was interrupted, may have reached the
-// device after the flush.
+// A thread may have checked the state of the queue before the flush, have been preempted, and have
+// posted its receive after the flush.
 void Connection::flush_again() noexcept {
   if (queue_.held() == 0) return;
   queue_.flush();
@@ -121,8 +122,8 @@ void Connection::break_connection(transport::BreakCause cause) noexcept {
   apply(Event::kBroken);
 }
 
-// A completion that says why the connection ended may lie in a CQ that no thread polls. Scanning
-// finds it before the message of the peer, which has ended the connection because of it.
+// The completion that tells why the connection ended may be in a CQ that no thread polls. The scan
+// finds it before the Connection handles the peer's message, which is only the consequence.
 void Connection::look_for_failure() noexcept {
   Cq* request_cq = nullptr;
   Cq* recv_cq = nullptr;
@@ -138,7 +139,8 @@ void Connection::look_for_failure() noexcept {
 
 // ---- graceful disconnect -----------------------------------------------------------------------
 
-// Counts the pauses between scans, not the time: a process that was stopped had no chance to scan.
+// Adds up the pauses between scans instead of reading the clock, because a process that was stopped
+// has not scanned meanwhile.
 bool Connection::drain_is_stuck(int left) noexcept {
   const auto limit = std::chrono::milliseconds(shared_.adapter.environment().drain_timeout_ms);
   drain_still_ = left < drain_left_ ? Clock::duration::zero() : drain_still_ + drain_pause_;
@@ -146,7 +148,7 @@ bool Connection::drain_is_stuck(int left) noexcept {
   return limit != limit.zero() && drain_still_ >= limit;
 }
 
-// Scans the CQ for a consumer that does not poll.
+// Scans the CQ during a graceful disconnect, because the consumer may not poll it.
 void Connection::look_for_drain() noexcept {
   Cq* cq = nullptr;
   std::uint32_t number = 0;
@@ -157,14 +159,15 @@ void Connection::look_for_drain() noexcept {
     if (!queue_.marked()) queue_.post_marker();
     cq = &queue_.request_cq();
     number = queue_.number();
-    // Before the scan: too high if the consumer polls meanwhile, but never too low.
+    // Counted before the scan: if the consumer polls meanwhile, the number is too high, never too
+    // low.
     left = shared_.sink.requests_held();
   }
   left -= cq->scan_for(number);
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);
   if (state_ != State::kDraining || queue_.findings().drained())
-    return;  // drained: that is reported
+    return;  // if it is drained, a report follows
   if (drain_is_stuck(left)) {
     UDAPL_TRACE(kNormal, "QP %p: no request completed for %u ms: the disconnect becomes abrupt",
                 static_cast<const void*>(&shared_.qp),
@@ -184,8 +187,8 @@ void Connection::handle_failure(ibv_wc_status status, Event event) noexcept {
   apply(event);
 }
 
-// On iWARP the kernel flushes the QP when the peer ends the connection, and says only then that it
-// has ended. Returns whether that may be the case.
+// On iWARP the kernel first flushes the QP when the peer ends the connection, and then reports the
+// end. Returns whether the failure may be such a flush; then waits a while for that report.
 bool Connection::may_have_ended(ibv_wc_status failed) noexcept {
   if (failed != IBV_WC_WR_FLUSH_ERR || state_ != State::kReady || !shared_.adapter.device().iwarp())
     return false;
@@ -193,7 +196,6 @@ bool Connection::may_have_ended(ibv_wc_status failed) noexcept {
   return true;
 }
 
-// Called by the driving thread: handles the findings of polls and posts.
 void Connection::handle_reports() noexcept {
   const QpGuard guard(lock_);
   const trace::About about(shared_.init.context);

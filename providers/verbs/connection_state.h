@@ -6,13 +6,13 @@
 #include <cstdint>
 
 // The state machine of a QP's connection: one pure function of state and event. It does not depend
-// on how connections are set up (connector.h). Connection carries out each step. The software RNIC
-// has one of the same form; an event with the same name means the same in both.
+// on how connections are set up (connector.h). Connection carries out each step. The state machine
+// of the software RNIC has the same form, and events of the same name mean the same.
 namespace udapl::verbs {
 
 enum class ConnectionState : std::uint8_t {
   kIdle,
-  kConnecting,  // active side, until the peer has accepted and that has been confirmed to it
+  kConnecting,  // active side, until the peer has accepted and has got our confirmation
   kAccepting,   // passive side, until the peer confirms that it is ready
   kReady,
   kDraining,  // graceful disconnect: outstanding requests continue
@@ -28,7 +28,7 @@ enum class ConnectionEvent : std::uint8_t {
   kRefused,      //
   kUnreachable,  //
   kPeerEnded,    // Loss::kEndedByPeer
-  kPeerBroke,    // Loss::kEndedByPeer, of a connection that had broken here
+  kPeerBroke,    // Loss::kEndedByPeer, after the connection had broken on this side
   kPeerLost,     // any other Loss
   kTooLate,      // the set-up, or a graceful disconnect, has timed out
   kDrain,        // a graceful disconnect
@@ -39,12 +39,12 @@ enum class ConnectionEvent : std::uint8_t {
 };
 inline constexpr int kConnectionEvents = static_cast<int>(ConnectionEvent::kReset) + 1;
 
-// What happens to the CmConnection.
+// What Connection does with the CmConnection.
 enum class ConnectionAction : std::uint8_t {
-  kNone,        // it continues, or there is none
-  kDrop,        // a set-up is dropped without a message
-  kDisconnect,  // the peer is notified
-  kAnswer       // the peer has ended it; the disconnect is its answer
+  kNone,        // keeps it, if there is one
+  kDrop,        // drops a set-up without a message
+  kDisconnect,  // disconnects: the peer is notified
+  kAnswer       // disconnects as an answer to the peer, which has ended the connection
 };
 
 struct ConnectionStep {

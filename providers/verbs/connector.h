@@ -55,15 +55,15 @@ enum class Loss : std::uint8_t {
 };
 
 // The reports of a CmConnection to its QP. Called by the driving thread with no lock of the
-// connection held; the callee makes no sink call. `connection` is the caller; if the QP has given
-// it up meanwhile, it ignores the call. The QP may destroy the connection, which therefore does not
-// touch itself after the call.
+// connection held; they make no sink call. `connection` is the caller; the QP ignores the call if
+// it has given up that connection meanwhile. The QP may destroy the connection, which therefore
+// does not access itself after the call.
 class ConnectionEnd {
  public:
   // Active side: the peer has accepted and waits until the QP is ready and confirm() is called.
   virtual void on_reply(CmConnection& connection, transport::PrivateData from_peer) noexcept = 0;
-  // Both sides: the connection is established. `reply`: the peer's data, on an active side that had
-  // no on_reply, because the kernel has made the QP ready.
+  // Both sides: the connection is established. `reply`: on an active side without on_reply, where
+  // the kernel has made the QP ready, the peer's private data.
   virtual void on_established(CmConnection& connection, transport::PrivateData reply) noexcept = 0;
   virtual void on_failed(CmConnection& connection, SetupFailure why,
                          transport::PrivateData from_peer) noexcept = 0;
@@ -75,13 +75,13 @@ class ConnectionEnd {
 };
 
 // One connection, from its set-up to its end. Every function except the destructor may be called
-// with the locks of the QP held; the connection's own locks are acquired inside those. Made by a
-// Connector, owned by a Qp; before the consumer's decision, owned by the incoming request.
+// with the locks of the QP held, which come before the connection's own locks. Created by a
+// Connector; owned by a Qp, or by the incoming request until the consumer has decided.
 class CmConnection {
  public:
   // Notifies the peer of the end if that has not been done, without waiting for an answer. Waits
-  // for a call of the ConnectionEnd in another thread: the caller holds no lock that such a call
-  // takes, unless it is the driving thread.
+  // for a call of the ConnectionEnd in another thread: unless the calling thread is the driving
+  // one, it holds no lock that such a call acquires.
   virtual ~CmConnection() = default;
 
   // Active side, once. Returns false if the peer is already known to be unreachable. Errors:
@@ -108,15 +108,15 @@ class CmConnection {
   virtual void refuse() noexcept = 0;
   // Passive side: the peer's first message has arrived before its confirmation.
   virtual void first_message_came() noexcept = 0;
-  // Ends an established connection. `answers`: the peer has ended it, so there is nothing to wait
-  // for; otherwise the rest of the connection waits, without its owner, for the peer's answer.
+  // Ends an established connection. `answers`: the peer has ended it, so no answer is awaited.
+  // Otherwise the connection manager's objects wait for the peer's answer after this was destroyed.
   virtual void disconnect(bool answers) noexcept = 0;
 
   // As far as they are known.
   [[nodiscard]] virtual transport::Endpoints endpoints() const noexcept = 0;
 };
 
-// Makes the connections and listeners of an adapter. Thread-safe. Owned by the Adapter, which
+// Creates the connections and listeners of an adapter. Thread-safe. Owned by the Adapter, which
 // outlives all QPs and listeners.
 class Connector {
  public:

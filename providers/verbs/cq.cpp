@@ -54,7 +54,7 @@ Cq::~Cq() {
   unsigned seen = 0;
   {
     const ScopedLock events_guard(events_lock_);
-    closing_ = true;  // an event that is being read now is acknowledged by the reading thread
+    closing_ = true;  // a thread that is reading an event now acknowledges it
     seen = unacknowledged_;
   }
   gate_.close();
@@ -62,21 +62,21 @@ Cq::~Cq() {
   end_arming();
   channel_->forget(*this);
   {
-    const ScopedLock guard(lock);  // the driving thread may be inside found_notification()
+    const ScopedLock guard(lock);  // waits for the driving thread in found_notification()
     closed_ = true;
   }
   if (seen != 0) ibv_ack_cq_events(cq_, seen);
   if (const int error = ibv_destroy_cq(cq_); error != 0)
     UDAPL_TRACE(kError, "ibv_destroy_cq: %s", ErrnoText(error).c_str());
-  channel_->show(shown_);  // the others may be
+  channel_->show(shown_);  // this CQ no longer prevents the channel from being shown
 }
 
 // ---- completions -------------------------------------------------------------------------------
 
 namespace {
 
-// The operation of a request that succeeded. The core distinguishes by its cookie what verbs does
-// not: a write with immediate data is reported as a write.
+// The operation of a request that succeeded. A write with immediate data is reported as a write, as
+// by verbs: the core tells them apart by the cookie.
 DAT_DTOS request_operation(ibv_wc_opcode opcode) noexcept {
   static_assert(IBV_WC_SEND == 0 && IBV_WC_RDMA_WRITE == 1 && IBV_WC_RDMA_READ == 2 &&
                 IBV_WC_COMP_SWAP == 3 && IBV_WC_FETCH_ADD == 4 && IBV_WC_BIND_MW == 5 &&
@@ -125,7 +125,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
   // If the connection manager has lost the peer, the oldest flushed request reports the loss.
   const bool lost = !receive && from.status == IBV_WC_WR_FLUSH_ERR && entry.queue->takes_loss();
   to.status = dto_status(lost ? IBV_WC_RETRY_EXC_ERR : status);
-  // For a failed request, verbs does not report the operation; the core knows it by its cookie.
+  // verbs does not report the operation of a failed request; the core has it in the cookie.
   to.operation = receive               ? DAT_DTO_RECEIVE
                  : is_bind(from.wr_id) ? DAT_DTO_BIND_MW
                  : success             ? request_operation(from.opcode)
@@ -148,7 +148,7 @@ bool Cq::convert_special(const ibv_wc& from, const QpMap::Entry& entry,
 
 int Cq::poll_verbs(int most) noexcept {
   const int count = ibv_poll_cq(cq_, most, work_.data());
-  // The queue has been empty since the last QP was detached: later completions are of live QPs.
+  // The CQ was empty after the last QP was detached: all later completions are those of live QPs.
   if (count >= 0 && count < most) set_stale(false);
   return count;
 }
@@ -195,7 +195,7 @@ void Cq::reserve_held(bool more) {
       const std::size_t held = held_.size() - held_begin_;
       if (more) wanted += held;
       if (wanted <= held_.capacity()) return;
-      if (wanted <= larger.capacity()) {  // it was made in the last round
+      if (wanted <= larger.capacity()) {  // allocated in the previous round
         larger.assign(held_.begin() + static_cast<std::ptrdiff_t>(held_begin_), held_.end());
         held_.swap(larger);
         held_begin_ = 0;
@@ -304,7 +304,7 @@ void Cq::count(bool solicited_only, int change) noexcept {
   (solicited_only ? solicited_receivers_ : others_) += change;
   solicited_.store(others_ == 0 && solicited_receivers_ != 0, std::memory_order_release);
   if (was && others_ != 0) {
-    end_arming();  // it may be armed only for solicited completions
+    end_arming();  // the CQ may be armed for solicited completions only
     request_notification();
   }
 }
@@ -329,9 +329,10 @@ void Cq::detach(std::uint32_t number, Role role, bool solicited_only) noexcept {
 
 // ---- size --------------------------------------------------------------------------------------
 
-// The consumer sizes an EVD for the events that it expects. Others complete here, too: the marker
-// of a graceful disconnect, invalidations that are flushed, and suppressed requests. Some of these
-// last fit into the usual spare entries; for more the queue grows in large steps, not with each QP.
+// The consumer sizes an EVD for the events that it expects. The CQ gets further completions: of the
+// marker of a graceful disconnect, of invalidations that are flushed, and of suppressed requests.
+// The usual spare entries suffice for some suppressed requests; for more, the CQ grows in large
+// steps, not with each QP.
 int Cq::spare_for(int depth) const noexcept {
   constexpr int kSpare = 64;
   const int unseen = unseen_.load(std::memory_order_relaxed);
@@ -355,7 +356,7 @@ void Cq::expect_unseen(int count) noexcept {
   try {
     reserve_held(false);
   } catch (const std::bad_alloc&) {
-    // What cannot be held stays on the verbs CQ.
+    // Completions that cannot be held stay on the verbs CQ.
   }
 }
 
@@ -366,7 +367,7 @@ void Cq::end_unseen(int count) noexcept {
 
 Status Cq::resize(int depth) {
   if (depth <= 0) return failure(DAT_INVALID_PARAMETER);
-  const ScopedLock qps_guard(qps_lock_);  // expect_unseen() resizes, too
+  const ScopedLock qps_guard(qps_lock_);  // expect_unseen() resizes as well
   const int wanted = depth + spare_for(depth);
   const int error = point::ended("ibv_resize_cq", "", ibv_resize_cq(cq_, wanted));
   if (error == 0) {

@@ -30,15 +30,15 @@ class Srq;
 // A poll is one ibv_poll_cq and one pass over its results. The wr_id of an ordinary completion
 // identifies its request; for other completions the QP number is looked up.
 //
-// Completions are taken off the verbs CQ without being handed out in three cases; they are kept in
-// `held_`, which has room for a full CQ, for the next poll:
-//  - by size(), as verbs does not tell how many completions are queued;
-//  - by the IdleCqScanner;
-//  - by the filter in the driving thread, when an armed CQ fires that also receives quiet
-//    completions, which the device cannot tell from notifications.
+// Three functions take completions off the verbs CQ without returning them. They keep them for the
+// next poll in `held_`, which has room for a full CQ:
+//  - size(), because verbs does not tell how many completions are queued;
+//  - the scans of the IdleCqScanner;
+//  - the filter: when an armed CQ fires that also receives quiet completions, which the device
+// cannot    tell from notifications, found_notification() looks for one.
 //
-// The verbs CQ may still contain completions of a QP that has been destroyed. They are not handed
-// out: until the CQ has been seen empty once, every QP number is looked up.
+// The verbs CQ may still contain completions of a QP that has been destroyed. These are dropped:
+// until the CQ has once been seen empty, the QP number of every completion is looked up.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = false;  // for dapl::CompletionQueue
@@ -74,7 +74,8 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
   // MODEL_NOT_SUPPORTED: the device cannot make it larger. Throws std::bad_alloc.
   Status resize(int depth) override UDAPL_EXCLUDES(qps_lock_);
-  // What was requested; the verbs CQ has spare entries for internal requests, and devices round up.
+  // The depth that was requested. The verbs CQ has spare entries for internal requests, and devices
+  // round up.
   [[nodiscard]] int depth() const noexcept override {
     return depth_.load(std::memory_order_relaxed);
   }
@@ -88,13 +89,13 @@ class Cq final : public transport::Cq {
   void attach(Queue& queue, std::uint32_t number, void* context, Role role, bool solicited_only,
               Srq* srq = nullptr) UDAPL_EXCLUDES(lock);
   void detach(std::uint32_t number, Role role, bool solicited_only) noexcept UDAPL_EXCLUDES(lock);
-  // A receiver that was attached with `before` continues as if it had been attached with `after`.
+  // Changes `solicited_only` of an attached receiver from `before` to `after`.
   void exchange_receiver(bool before, bool after) noexcept UDAPL_EXCLUDES(qps_lock_);
-  // A requester with this QpInit::max_unseen was attached, or detached. If the device
+  // Called when a requester with this QpInit::max_unseen was attached, or detached. If the device
   // cannot make the queue larger, it stays as it is.
   void expect_unseen(int count) noexcept UDAPL_EXCLUDES(qps_lock_);
   void end_unseen(int count) noexcept UDAPL_EXCLUDES(qps_lock_);
-  // Work with kQuiet is about to be posted.
+  // Called before work with kQuiet is posted.
   void expect_quiet() noexcept {
     if (!filters_.load(std::memory_order_relaxed)) [[unlikely]]
       begin_filtering();
@@ -110,19 +111,20 @@ class Cq final : public transport::Cq {
   [[nodiscard]] Scan scan_if_idle() noexcept UDAPL_EXCLUDES(lock);
 
   // ---- for CqChannel and Adapter ---------------------------------------------------------------
-  // The completion channel names this CQ. Called by the driving thread.
+  // Called by the driving thread when it has read an event of this CQ from the channel.
   void on_event() noexcept UDAPL_EXCLUDES(lock);
-  // The same for any thread, except that the idle CQs are not scanned.
+  // Like on_event(), for any thread; does not scan idle CQs.
   void note_event() noexcept UDAPL_EXCLUDES(lock);
-  // The completion channel has an event that can only be this CQ's, and leaves it unread: ends the
-  // arming and makes the notification. Returns false if that is not possible. Called by a leader
-  // that waits for `word`, under a lock of the channel. on_left_event() follows when the event is
-  // read after all.
+  // Called by a leader that waits for `word`, under a lock of the channel, when the channel has an
+  // event that can only be this CQ's and is to stay unread: ends the arming and notifies. Returns
+  // false, and does nothing, if that is not possible. on_left_event() follows when the event is
+  // read.
   bool leave_event(WaitWord& word) noexcept;
   void on_left_event() noexcept { acknowledge_event(false); }
   // Like note_event(), for the thread in block(), which waits for `word`.
   void note_event_of_waiter(WaitWord& word) noexcept UDAPL_EXCLUDES(lock);
-  // Like on_event(), for another thread, which holds no lock: makes the sink call itself.
+  // Like on_event(), for a thread that does not drive and holds no lock: makes the sink call
+  // itself.
   void on_event_in_call() noexcept UDAPL_EXCLUDES(lock);
   void on_error() noexcept;  // IBV_EVENT_CQ_ERR; called by the driving thread
 
@@ -141,7 +143,7 @@ class Cq final : public transport::Cq {
       UDAPL_REQUIRES(lock);
   [[nodiscard]] bool convert_special(const ibv_wc& from, const QpMap::Entry& entry,
                                      transport::Completion& to) const noexcept UDAPL_REQUIRES(lock);
-  // Polls through held_: returns what it holds first, and nothing of a QP that has been destroyed.
+  // Polls through held_: returns the held completions first, and none of a QP that was destroyed.
   [[nodiscard, gnu::noinline]] int poll_via_held(transport::Completion* out, int max) noexcept
       UDAPL_REQUIRES(lock);
   [[nodiscard]] int poll_verbs(int most) noexcept UDAPL_REQUIRES(lock);
@@ -151,8 +153,8 @@ class Cq final : public transport::Cq {
   [[nodiscard]] bool held_is_full() const noexcept UDAPL_REQUIRES(lock) {
     return held_begin_ == 0 && held_.size() == held_.capacity();
   }
-  // Makes room in held_ for as many completions as the verbs CQ has entries, without the spin lock.
-  // `more`: beside those that are held now. Throws std::bad_alloc.
+  // Makes room in held_ for as many completions as the verbs CQ has entries; allocates without the
+  // spin lock. `more`: in addition to those that are held now. Throws std::bad_alloc.
   void reserve_held(bool more) UDAPL_EXCLUDES(lock);
   void hold_all() noexcept UDAPL_REQUIRES(lock);
   [[nodiscard]] bool holds_notification() const noexcept UDAPL_REQUIRES(lock);
@@ -172,13 +174,15 @@ class Cq final : public transport::Cq {
   }
   [[nodiscard]] bool found_notification() noexcept UDAPL_EXCLUDES(lock);
   void request_notification() noexcept;
-  // For a caller that checks for completions afterwards.
+  // Arms the CQ for a caller that checks for completions afterwards.
   void arm_checked() noexcept UDAPL_EXCLUDES(lock);
   [[gnu::cold, gnu::noinline]] void begin_filtering() noexcept;
-  [[nodiscard]] bool notifies() noexcept UDAPL_EXCLUDES(lock);  // the event that has arrived
-  // `word`: if the caller waits for it, else null.
+  // Whether the event that has arrived is that of a notification completion.
+  [[nodiscard]] bool notifies() noexcept UDAPL_EXCLUDES(lock);
+  // `word`: the word for which the calling thread waits, or null.
   void acknowledge_event(bool notification, WaitWord* word = nullptr) noexcept;
-  // The event of an armed CQ has arrived, or counts as arrived: the next arming reaches the device.
+  // Called when the event of an armed CQ has arrived, or counts as arrived, so that the next arming
+  // is passed on to the device.
   void end_arming() noexcept;
   [[nodiscard]] static bool is_armed(std::uint32_t arms) noexcept { return (arms & 1) != 0; }
   void deliver(unsigned call) noexcept;
@@ -195,29 +199,30 @@ class Cq final : public transport::Cq {
 
   ibv_cq* cq_ = nullptr;
   const unsigned invalidate_flags_;                // Device's
-  bool uses_held_ UDAPL_GUARDED_BY(lock) = false;  // held_ is not empty, or stale_
-  bool polled_ UDAPL_GUARDED_BY(lock) = false;     // since the last scan
-  std::atomic<bool> filters_{false};               // quiet work is posted
+  bool uses_held_ UDAPL_GUARDED_BY(lock) = false;  // stale_ is true, or held_ is not empty
+  bool polled_ UDAPL_GUARDED_BY(lock) = false;     // polled since the last scan
+  std::atomic<bool> filters_{false};               // quiet work was posted: events are checked
   std::array<ibv_wc, kBatch> work_ UDAPL_GUARDED_BY(lock);
   bool stale_ UDAPL_GUARDED_BY(lock) = false;  // may contain completions of destroyed QPs
-  // Covers at least the time since it was armed; used only by found_notification().
+  // A poll has returned a notification completion since the CQ was armed, or earlier; for
+  // found_notification().
   bool handed_notification_ UDAPL_GUARDED_BY(lock) = false;
-  bool closed_ UDAPL_GUARDED_BY(lock) = false;  // about to be destroyed; not touched any more
+  bool closed_ UDAPL_GUARDED_BY(lock) = false;  // about to be destroyed: found_notification() ends
   std::vector<Held> held_ UDAPL_GUARDED_BY(lock);
   std::size_t held_begin_ UDAPL_GUARDED_BY(lock) = 0;
   QpMap qps_ UDAPL_GUARDED_BY(lock);
 
   Adapter& adapter_;
   const std::shared_ptr<CqChannel> channel_;
-  // Armed only for the channel's descriptor or, if the channel is its own, for the thread in
-  // block(). Changed by the channel.
+  // True while the CQ is armed only for the channel's descriptor or, with an own channel, only for
+  // the thread in block(). Changed by the channel.
   std::atomic<bool> shown_;
   transport::CqSink& sink_;
   std::atomic<bool> solicited_{false};  // only solicited receives and failures notify
   std::atomic<bool> overflowed_{false};
   std::atomic<int> depth_{0};            // as requested; changed under qps_lock_
-  std::atomic<std::uint32_t> arms_{0};   // armings and their ends
-  std::atomic<bool> for_anyone_{false};  // by arm(); may be true for one event longer
+  std::atomic<std::uint32_t> arms_{0};   // counts armings and their ends: odd while armed
+  std::atomic<bool> for_anyone_{false};  // armed by arm(); may stay true for one event longer
 
   Mutex qps_lock_ UDAPL_ACQUIRED_BEFORE(lock);  // held by attach and detach
   int solicited_receivers_ UDAPL_GUARDED_BY(qps_lock_) = 0;

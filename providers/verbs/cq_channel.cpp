@@ -106,7 +106,7 @@ void CqChannel::hide(std::atomic<bool>& shown) noexcept {
   if (++hidden_ == 1) hide_all();
 }
 
-// An event that has arrived is reported to the reactor, too.
+// The reactor also reports an event that has arrived before it watches the channel.
 void CqChannel::hide_all() noexcept {
   if (is_own()) given_up_.store(true, std::memory_order_seq_cst);
   if (set_.valid()) ::epoll_ctl(set_.get(), EPOLL_CTL_DEL, channel_->fd, nullptr);
@@ -179,9 +179,10 @@ void CqChannel::forget(const Cq& cq) noexcept {
   if (left_.load(std::memory_order_relaxed) == &cq) left_.store(nullptr, std::memory_order_relaxed);
 }
 
-// Not on a channel with a descriptor, in which the event would show. An event may be mistaken for
-// that of the only armed CQ, for example while another one is destroyed: then this one has been
-// notified in vain, and the event stays on the channel until a thread sleeps on it, and reads it.
+// Never leaves an event on a channel with a descriptor, which would stay readable. The event may
+// not be that of the only armed CQ, for example while another one is destroyed. Then the armed one
+// was notified in vain, and the event stays on the channel until a thread sleeps there and reads
+// it.
 bool CqChannel::leave_input(WaitWord& word) noexcept {
   if (set_.valid()) return false;
   {
@@ -204,7 +205,7 @@ bool CqChannel::was_left(const Cq& cq) noexcept {
   return true;
 }
 
-// Events that were not left are noted as by the driving thread.
+// Other events that are read on the way are handled as usual.
 void CqChannel::take_left() noexcept {
   const NotCancelled scope;
   while (left_.load(std::memory_order_relaxed) != nullptr) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// CqChannel: the channel of a single CQ, or of those of a CNO, on which the thread that waits for
-// it sleeps.
+// CqChannel: the own channels. A thread that waits for an EVD, or for a CNO, sleeps on the channel
+// of its CQ or CQs.
 #include "providers/verbs/cq_channel.h"
 
 #include <chrono>
@@ -20,8 +20,8 @@ namespace udapl::verbs {
 
 namespace {
 
-constexpr rlim_t kDescriptors = 2;  // that an own channel takes
-// All own channels of the process take this part of the descriptors that it may have.
+constexpr rlim_t kDescriptors = 2;  // descriptors of an own channel
+// All own channels together have at most 1/kPart of the descriptors that the process may have.
 constexpr rlim_t kPart = 4;
 constinit std::atomic<rlim_t> taken{0};
 
@@ -35,13 +35,13 @@ bool take_descriptors() noexcept {
   return false;
 }
 
-// Adapters that the thread has destroyed: a signal handler that interrupts a sleep may close the
-// IA, and then return.
+// The number of adapters that the calling thread has destroyed. It changes during a sleep if a
+// signal handler that interrupts the sleep closes an IA.
 constinit thread_local std::uint32_t closed_adapters = 0;
 
 constexpr Clock::duration kLongestSleep = Reactor::kLongestSleep;
 
-// As poll(). Unless it `must_look`, without a call if the deadline has passed.
+// Like poll(). If the deadline has passed, makes no system call unless `must_look`.
 int sleep_until(pollfd (&fds)[2], Clock::time_point deadline, bool must_look) {
   const timespec left = time_until(deadline);
   if (left.tv_sec == 0 && left.tv_nsec == 0 && !must_look) return 0;
@@ -80,9 +80,10 @@ void CqChannel::give_back_descriptors() noexcept {
 
 void CqChannel::note_closed_adapter() noexcept { ++closed_adapters; }
 
-// A thread that sees the waker after it has changed the word ends the sleep; otherwise this one
-// sees the change. The sleep may be left by longjmp: then only the waker stays, which does no harm.
-// For another waiter of the same CNO, which sleeps elsewhere, another waker may take its place.
+// This thread registers as the word's waker and then reads the word: a thread that changes the word
+// later sees the waker and ends the sleep. If the sleep is left by longjmp, the waker stays
+// registered, which does no harm. A second waiter of the CNO, which leads in the reactor, may
+// replace the waker: it makes this thread leave the place as well.
 std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
                                            const Deadline& deadline) noexcept {
   if (failed_.load(std::memory_order_relaxed)) return std::nullopt;
@@ -98,7 +99,7 @@ std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
                     : near  ? sleep_until(fds, *deadline, is_place_)
                             : sleep_without_deadline(fds);
   if (closed_adapters != closed) [[unlikely]]
-    return WaitResult::kInterrupted;  // *this may be gone
+    return WaitResult::kInterrupted;  // *this may have been destroyed
   word.end_waker(*this);
   if (changed) return WaitResult::kChanged;
   if (ready < 0 && poll_allowed(2)) return WaitResult::kInterrupted;  // whatever errno is
@@ -114,7 +115,7 @@ std::optional<WaitResult> CqChannel::sleep(WaitWord& word, std::uint32_t seen,
   return WaitResult::kChanged;
 }
 
-// If the sleep was interrupted, *this may be gone.
+// If the sleep was interrupted, *this may have been destroyed.
 std::optional<WaitResult> WaitPlace::block(WaitWord& word, std::uint32_t seen,
                                            const Deadline& deadline) noexcept {
   if (channel_->given_up()) return std::nullopt;
@@ -134,8 +135,9 @@ void CqChannel::read_events_of_waiter(WaitWord& word) noexcept {
   } while (armed_cqs_.load(std::memory_order_relaxed) > 0);
 }
 
-// A time limit of poll() would be set and ended by the kernel for each sleep. This one is set once
-// for many, and fires even if the program has closed the timer, as long as a thread sleeps on it.
+// Sets the timer once for many sleeps, because a time limit of poll() costs the kernel time in each
+// sleep. The timer fires even if the program has closed its descriptor, as long as a thread sleeps
+// on it.
 void CqChannel::renew_limit(Clock::time_point now) noexcept {
   if (limit_ - now > kLongestSleep / 2) return;
   limit_ = now + kLongestSleep;
@@ -152,7 +154,8 @@ void CqChannel::end_limit() noexcept {
   [[maybe_unused]] const ssize_t done = ::read(timer_.get(), &expirations, sizeof expirations);
 }
 
-// The thread has set the timer before it became possible to wake it.
+// The sleeping thread has set the timer before it registered as the waker, so it does not overwrite
+// this.
 void CqChannel::wake() noexcept {
   itimerspec at_once{};
   at_once.it_value.tv_nsec = 1000;  // see Lease

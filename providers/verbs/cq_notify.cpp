@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Cq: arming, its events, and the notifications of the sink.
+// Cq: arms the verbs CQ, handles its events, and notifies the sink.
 #include "providers/verbs/cq.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void Cq::end_arming() noexcept {
   if (is_armed(arms)) channel_->end_armed();
 }
 
-// Until the event is acknowledged, ibv_destroy_cq waits, so *this exists.
+// *this exists until the event is acknowledged, because ibv_destroy_cq waits for that.
 void Cq::on_event() noexcept {
   Adapter& adapter = adapter_;
   note_event();
@@ -58,7 +58,8 @@ void Cq::note_event() noexcept {
   acknowledge_event(notifies());
 }
 
-// Fails while the CQ is being armed: then the event may have to leave it unarmed.
+// Returns false while another thread is arming the CQ: the event then has to be read, so that
+// end_arming() leaves the CQ unarmed.
 bool Cq::leave_event(WaitWord& word) noexcept {
   std::uint32_t arms = arms_.load(std::memory_order_acquire);
   if (!is_armed(arms) || filters_.load(std::memory_order_relaxed) ||
@@ -75,7 +76,7 @@ void Cq::note_event_of_waiter(WaitWord& word) noexcept {
   acknowledge_event(notifies(), &word);
 }
 
-// *this may be gone afterwards.
+// *this may have been destroyed when it returns.
 void Cq::acknowledge_event(bool notification, WaitWord* word) noexcept {
   unsigned acknowledge = 1;
   {
@@ -89,8 +90,9 @@ void Cq::acknowledge_event(bool notification, WaitWord* word) noexcept {
   if (acknowledge != 0) ibv_ack_cq_events(cq_, acknowledge);
 }
 
-// Until the event is acknowledged, the destructor waits, so the sink exists, too. If others are
-// concerned, whose agent may destroy the CQ, the driving thread makes the call.
+// The sink exists until the event is acknowledged, because the destructor waits for that. If the CQ
+// is armed for other threads as well, a proxy agent may be called, which may destroy the CQ: then
+// the driving thread makes the sink call.
 void Cq::on_event_in_call() noexcept {
   if (!shown_.load(std::memory_order_seq_cst)) return on_event();
   end_arming();
@@ -107,21 +109,22 @@ bool Cq::notifies() noexcept {
   return !filters_.load(std::memory_order_relaxed) || found_notification();
 }
 
-// Notes whether a batch that is handed out contains a notification.
+// Records whether a batch that a poll returns contains a notification completion.
 void Cq::note_notifications(int count) noexcept {
   handed_notification_ =
       handed_notification_ || std::any_of(work_.begin(), work_.begin() + count, is_notification);
 }
 
-// Returns whether a notification made the armed CQ fire; it may be held, or already have been
-// handed out to a thread that does not wait. If only quiet completions did, arms the CQ again.
+// Returns whether a notification completion has made the armed CQ fire: it may be held, or a thread
+// that does not wait may have polled it already. If only quiet completions have, arms the CQ again.
 bool Cq::found_notification() noexcept {
   for (bool armed = false;; armed = true) {
     {
       const ScopedLock guard(lock);
       if (closed_) return false;
       hold_all();
-      // If there is no room, it may be behind the held ones: a spurious notification is harmless.
+      // If held_ is full, a notification completion may be behind the held ones. A spurious
+      // notification is harmless.
       if (handed_notification_ || holds_notification() || held_is_full()) return true;
     }
     if (armed) return false;
@@ -129,8 +132,8 @@ bool Cq::found_notification() noexcept {
   }
 }
 
-// The thread that arms checks for completions afterwards, including those handed out to other
-// threads.
+// The calling thread checks for completions afterwards. So it does not need a notification for one
+// that another thread has polled before.
 void Cq::arm_checked() noexcept {
   if (filters_.load(std::memory_order_relaxed)) {
     const ScopedLock guard(lock);
@@ -139,13 +142,14 @@ void Cq::arm_checked() noexcept {
   request_notification();
 }
 
-// The thread does not sleep in the place.
+// The calling thread does not sleep in a place: the reactor has to watch the channel of one.
 void Cq::arm_to_block() noexcept {
   if (channel_->is_place()) channel_->hide(shown_);
   arm_checked();
 }
 
-// The thread does not look at other channels, and does not drive the reactor either.
+// The thread in the place sees only the events of the place's channel, and does not drive the
+// reactor: so a CQ with another channel is armed for the driving thread.
 void Cq::arm_for_place(transport::WaitPlace& place) noexcept {
   if (static_cast<WaitPlace&>(place).channel() == channel_)
     arm_checked();
@@ -153,13 +157,13 @@ void Cq::arm_for_place(transport::WaitPlace& place) noexcept {
     arm();
 }
 
-// Threads in Adapter::block(), which sleep on the reactor.
+// Threads in Adapter::block() sleep in the reactor, so the reactor has to watch an own channel.
 void Cq::arm_for_waiters() noexcept {
   if (channel_->is_own()) channel_->hide(shown_);
   arm_to_block();
 }
 
-// What the thread cannot sleep on, the reactor watches from now on.
+// If the thread cannot sleep on the channel, the reactor watches it from now on.
 std::optional<WaitResult> Cq::block(WaitWord& word, std::uint32_t seen,
                                     const Deadline& deadline) noexcept {
   if (!channel_->is_own() || !shown_.load(std::memory_order_seq_cst)) return std::nullopt;
@@ -168,15 +172,17 @@ std::optional<WaitResult> Cq::block(WaitWord& word, std::uint32_t seen,
   return result;
 }
 
-// Sets for_anyone_ after arming: if the driving thread takes an event in between, which clears it,
-// the next event is still treated as one that concerns not only waiters.
+// Sets for_anyone_ after arming: if it were set before, an event that the driving thread reads in
+// between would clear it although the CQ is armed. Now it may be set for one event too many, which
+// is harmless.
 void Cq::arm() noexcept {
   channel_->hide(shown_);
   arm_to_block();
   if (!for_anyone_.exchange(true, std::memory_order_relaxed)) channel_->begin_prompt();
 }
 
-// An event of quiet completions only must not wake the consumer: then the driving thread reads it.
+// An event of only quiet completions must not wake the consumer. So if such work is posted, the
+// driving thread reads the events.
 void Cq::arm_for_descriptor(transport::EventDescriptor& descriptor) noexcept {
   if (static_cast<EventDescriptor&>(descriptor).channel() != channel_ || !channel_->show(shown_) ||
       filters_.load(std::memory_order_seq_cst))
@@ -185,8 +191,10 @@ void Cq::arm_for_descriptor(transport::EventDescriptor& descriptor) noexcept {
     request_notification();
 }
 
-// A thread in block() filters itself. seq_cst: either this thread sees that the CQ is shown, or who
-// shows it sees that it filters.
+// Called before quiet work is posted for the first time. A CQ that is armed for a descriptor is
+// armed for the driving thread instead; a thread in block() filters events itself. seq_cst: either
+// this thread sees that the CQ is shown, or the thread that arms it for the descriptor sees
+// filters_.
 void Cq::begin_filtering() noexcept {
   filters_.store(true, std::memory_order_seq_cst);
   if (!channel_->is_own() && shown_.load(std::memory_order_seq_cst)) arm();

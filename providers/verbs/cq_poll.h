@@ -62,7 +62,7 @@ inline int Cq::convert_batch(int count, transport::Completion* out) noexcept {
     note_notifications(count);
   else
     handed_notification_ = true;
-  // If nothing of a full batch is handed out, more completions may be queued behind it.
+  // If a full batch has no completion to return, more may be queued behind it.
   if (to == out && count == kBatch) [[unlikely]]
     return poll_via_held(out, kBatch);
   return static_cast<int>(to - out);

@@ -27,7 +27,7 @@ namespace {
 
 using transport::SocketAddress;
 
-// The meaning of "NAME PORT".
+// What "NAME PORT" of dat.conf stands for.
 struct Found {
   Place place;
   std::string netdev;
@@ -123,8 +123,9 @@ bool names_address(const ibv_gid& gid, const SocketAddress& address) noexcept {
          std::memcmp(gid.raw + sizeof kMapped, &ipv4->sin_addr, sizeof ipv4->sin_addr) == 0;
 }
 
-// RoCE: the entry of the address, version 2 before version 1. A port addressed by its GID: the
-// entry of that GID. Otherwise, or if there is no such entry: entry 0, the port's own.
+// Chooses the entry of the GID table. RoCE: that of the address, version 2 before version 1. A port
+// that is addressed by its GID: that of the GID. Otherwise, or if there is no such entry: entry 0,
+// the port's own.
 void choose_gid(Device& device) {
   if ((device.ethernet() && !device.iwarp()) || device.by_gid) {
     std::vector<ibv_gid_entry> entries(
@@ -148,8 +149,8 @@ void choose_gid(Device& device) {
   if (ibv_query_gid(device.context.get(), device.port, 0, &device.gid) != 0) device.gid = {};
 }
 
-// The partition of connections by GID: the requested one, otherwise the port's first. Connections
-// by IP addresses are in the partition of their interface.
+// Chooses the partition of connections by GID: the requested one, otherwise the port's first.
+// Connections by IP address are in the partition of their interface.
 void choose_partition(Device& device, std::optional<std::uint16_t> wanted) {
   if (!device.by_gid) return;
   constexpr unsigned kPartition = 0x7fff;  // without the membership bit
@@ -239,7 +240,7 @@ Result<Device> find_device(std::string_view ia_params, const Environment& enviro
   if (verbs_device == nullptr)
     return not_found(*params, "its RDMA device has just been removed", devices, *interfaces);
   if (const Status status = open(verbs_device, environment, device); !status.ok()) return status;
-  // On InfiniBand and RoCE a completion waits for the peer's adapter anyway.
+  // On InfiniBand and RoCE a request completes only when the peer's adapter has acknowledged it.
   if (params->delayed_ack && device.iwarp()) {
     UDAPL_EXPLAIN(kError, dat_error(DAT_INVALID_PARAMETER),
                   "dat.conf: \"%.*s\": the iWARP device %s does not support delayed_ack",

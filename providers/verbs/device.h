@@ -22,7 +22,7 @@ struct CloseDevice {
   void operator()(ibv_context* context) const noexcept { ibv_close_device(context); }
 };
 
-// An opened device, and the port and address that an adapter uses on it.
+// An opened device, and the port and address that an adapter uses.
 struct Device {
   std::unique_ptr<ibv_context, CloseDevice> context;
   std::string name;                   // "mlx5_0"
@@ -53,9 +53,9 @@ struct Device {
     return attr.orig_attr.vendor_id == kSoftRoceVendor ? IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK
                                                        : IBV_WC_WITH_INV;
   }
-  // Returns whether a solicited message, or a failure, wakes an application that waits only for
-  // these. siw of Linux loses the mark: siw_rqe_complete() fires only CQs that are armed for all
-  // completions.
+  // Returns whether a CQ that is armed for solicited completions fires for solicited messages and
+  // failures. Linux's siw loses the mark of a message: siw_rqe_complete() fires only CQs that are
+  // armed for all completions.
   [[nodiscard]] bool wakes_for_solicited() const noexcept {
     constexpr std::uint32_t kSoftIwarpVendor = 0x626d74;
     return attr.orig_attr.vendor_id != kSoftIwarpVendor;

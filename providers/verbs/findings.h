@@ -8,14 +8,14 @@
 
 namespace udapl::verbs {
 
-// What is found out about the connection of a queue since its set-up began: failed work and the
-// completed marker by polls, for the Connection; the loss of the peer by the connection manager,
-// for polls.
+// What was found out about the connection of a queue since its set-up began. Polls record failed
+// work and the completion of the marker, for the Connection; the Connection records the loss of the
+// peer, for polls.
 //
 // Thread-safe. Owned by a Queue.
 class Findings {
  public:
-  // A set-up begins.
+  // Called when a set-up begins.
   void clear() noexcept {
     failed_status_.store(kNoFailure, std::memory_order_relaxed);
     drained_.store(false, std::memory_order_relaxed);
@@ -23,7 +23,7 @@ class Findings {
   }
 
   // ---- the first failure -----------------------------------------------------------------------
-  // Returns whether it is the first.
+  // Returns whether this is the first failure.
   bool add_failure(ibv_wc_status status) noexcept {
     unsigned none = kNoFailure;
     return failed_status_.compare_exchange_strong(none, status, std::memory_order_acq_rel);
@@ -42,8 +42,8 @@ class Findings {
   [[nodiscard]] bool drained() const noexcept { return drained_.load(std::memory_order_acquire); }
 
   // ---- the loss of the peer --------------------------------------------------------------------
-  // The connection is lost before the device gives up. `peer`: the peer is lost, which becomes the
-  // status of the oldest request.
+  // Called when the connection is lost although the device has not given up the peer. `peer`: the
+  // peer is lost, which becomes the status of the oldest request.
   void set_lost(bool peer) noexcept { lost_.store(peer, std::memory_order_release); }
   // Returns true, once, for the oldest of the requests that were outstanding when the peer was
   // lost. Called for flushed requests, in order.
@@ -55,7 +55,7 @@ class Findings {
   static constexpr unsigned kNoFailure = ~0U;
   std::atomic<unsigned> failed_status_{kNoFailure};  // an ibv_wc_status
   std::atomic<bool> drained_{false};                 // the marker has completed
-  std::atomic<bool> lost_{false};                    // and no request has reported it yet
+  std::atomic<bool> lost_{false};  // the peer is lost, and no request has reported that yet
 };
 
 }  // namespace udapl::verbs

@@ -25,7 +25,7 @@ void IdleCqScanner::start() noexcept {
   start_timer();
 }
 
-// Not early while the interval is the shortest: then CQs count as polled too seldom.
+// With the shortest interval no scan is made early: CQs would then often count as not polled.
 void IdleCqScanner::start_timer() noexcept {
   const Clock::time_point now = Clock::now();
   timer_.start(now + interval_);

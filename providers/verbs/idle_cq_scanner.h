@@ -14,14 +14,13 @@ namespace udapl::verbs {
 
 class Cq;
 
-// Scans the CQs that no thread polls. Two facts cannot be learned in any other way: that a request
-// has failed, which ends its connection, while the consumer waits only for connection events; and
-// how many buffers of an SRQ have been consumed. Thread-safe. Owned by the Adapter. Why:
-// adr 0049.
+// Scans the CQs that no thread polls. Only a scan can find out that a request has failed, which
+// ends its connection, while the consumer waits only for connection events, and how many buffers of
+// an SRQ have been consumed. Thread-safe. Owned by the Adapter. adr 0049.
 class IdleCqScanner {
  public:
-  // The longest time for which a failure may go unnoticed. The interval grows while all CQs are
-  // polled, because each scan disturbs a consumer that waits repeatedly.
+  // The time between scans, in which a failure may go unnoticed. It grows up to kLongestInterval
+  // while all CQs are polled, because each scan disturbs a consumer that waits repeatedly.
   static constexpr auto kInterval = std::chrono::milliseconds(100);
   static constexpr auto kLongestInterval = std::chrono::milliseconds(800);
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// The names other than its own by which an entry of dat.conf may identify an interface.
+// Finds an interface by a name in dat.conf that is not its own: an address or a host name.
 namespace udapl::verbs {
 
 // A numeric address of this machine (also "fe80::1%eth0"); never queries a name server.

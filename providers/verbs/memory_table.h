@@ -31,7 +31,8 @@ class MemoryTable {
   void add(Window& window, std::uint32_t rkey) UDAPL_EXCLUDES(lock_);
   // Waits until no function of the window runs in another thread.
   void remove(Window& window) noexcept UDAPL_EXCLUDES(lock_);
-  // The window is about to give up its ibv_mw, or has got one again; its lock is held.
+  // Called with the window's lock held, when the window is about to destroy its ibv_mw, or has a
+  // new one.
   void key_ends(Window& window) noexcept UDAPL_EXCLUDES(lock_);
   void key_begins(Window& window, std::uint32_t rkey) noexcept UDAPL_EXCLUDES(lock_);
   void add(Mr& mr) UDAPL_EXCLUDES(lock_);  // throws std::bad_alloc
@@ -40,32 +41,33 @@ class MemoryTable {
   void add(QueueRegions& cache) noexcept UDAPL_EXCLUDES(lock_);
   void remove(QueueRegions& cache) noexcept UDAPL_EXCLUDES(lock_);
 
-  // A number for a bind or unbind that is about to be posted. Keys do not identify posts: an unbind
-  // creates none.
+  // A number for a bind or unbind that is about to be posted. Keys do not identify posts, because
+  // an unbind has none.
   [[nodiscard]] std::uint64_t next_post() noexcept {
     return posts_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
-  // The bind or unbind with this number has failed or was flushed. Any lock but a Window's may be
-  // held, here and for invalidated().
+  // Called when the bind or unbind with this number has failed or was flushed. Any lock but a
+  // Window's may be held, here and for invalidated().
   void bind_failed(std::uint64_t number) noexcept UDAPL_EXCLUDES(lock_);
-  // The peer has invalidated `key`.
+  // Called when the peer has invalidated `key`.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
   struct Region : KnownRegion {
     const ibv_pd* pd;
   };
   [[nodiscard]] std::optional<Region> find(DAT_LMR_CONTEXT key) noexcept UDAPL_EXCLUDES(lock_);
-  // `queue` is in error from now on: Queue::in_error(). A bind over it that is being posted learns
-  // of that here or in Window::posted(). Any lock but a Window's may be held.
+  // Called when `queue` has entered the error state (Queue::in_error()). A window whose bind is
+  // being posted to it learns of that by this call or in Window::posted(). Any lock but a Window's
+  // may be held.
   void qp_fails(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
-  // `queue` is about to destroy its ibv_qp: unbinds the windows that are bound through it, because
-  // devices may refuse to destroy a QP with windows. Blocks, as do the two below.
+  // Called before `queue` destroys its ibv_qp: unbinds the windows that are bound through it,
+  // because devices may refuse to destroy a QP with windows. Blocks, as do the next two.
   void qp_ends(const Queue& queue) noexcept UDAPL_EXCLUDES(lock_);
-  // For a registration that the device does not give up.
+  // These two are called when the device refuses to remove a registration.
   void renew_stale_windows() noexcept UDAPL_EXCLUDES(lock_);
   void renew_windows_formerly_of(DAT_LMR_CONTEXT lkey) noexcept UDAPL_EXCLUDES(lock_);
 
  private:
-  // Calls `act` for the window, which is not removed meanwhile, without the lock.
+  // Calls `act` for the window without the lock; the window cannot be removed meanwhile.
   template <class Act>
   void visit(Window& window, Act act) noexcept UDAPL_REQUIRES(lock_);
   template <class Act>
@@ -79,7 +81,7 @@ class MemoryTable {
   Windows windows_ UDAPL_GUARDED_BY(lock_);
   std::condition_variable_any visited_;
   int removals_ UDAPL_GUARDED_BY(lock_) = 0;  // in progress
-  // By the part of the key that only a new ibv_mw changes. Without those that have none.
+  // The windows that have an ibv_mw, by the part of the key that only a new ibv_mw changes.
   ByKey<Window> windows_by_key_ UDAPL_GUARDED_BY(lock_);
   ByKey<Mr> mrs_ UDAPL_GUARDED_BY(lock_);
   using Caches = boost::intrusive::list<

@@ -25,7 +25,7 @@ namespace udapl::verbs {
 
 namespace {
 
-// The most time that an unbind posted just before the LMR was freed may take.
+// How long to wait for an unbind that was posted just before the LMR was freed.
 constexpr auto kUnbindTime = std::chrono::milliseconds(200);
 
 // Returns whether RC supports this access to memory that the device pages in on demand.
@@ -49,7 +49,7 @@ ibv_mr* reg(ibv_pd* pd, const transport::MrInit& init, int access) noexcept {
 std::string lock_limit(int error) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  // Without any memory that it may lock, a process gets EPERM.
+  // A process that may not lock any memory gets EPERM.
   if (error != ENOMEM && (error != EPERM || limit.rlim_cur != 0)) return {};
   return "; this process may lock " + std::to_string(limit.rlim_cur / 1024) +
          " KiB of memory (ulimit -l)";
@@ -138,9 +138,9 @@ Mr::~Mr() {
     deregister_later(error);
 }
 
-// A stale window holds the registration, or an unbind that is still in flight. The peer must not
-// reach the memory any more, so windows whose unbind takes too long are renewed, although the
-// connection breaks when it is executed after all.
+// The device refuses to remove a registration while a stale window is bound to it, or while an
+// unbind is outstanding. The peer must not reach the memory any more: so windows whose unbind takes
+// too long are renewed, although that breaks the connection when the unbind is executed.
 void Mr::deregister_later(int error) noexcept {
   const NotCancelled scope;
   MemoryTable& memory = adapter_.memory();
@@ -211,8 +211,8 @@ void Window::release() noexcept {
   binding_.reset();
 }
 
-// Only once the old ibv_mw is destroyed is it certain that no peer reaches memory through the
-// window. From then on the device may give its key to another window.
+// Only when the old ibv_mw is destroyed can no peer reach memory through it. From then on the
+// device may give its key to another window.
 void Window::renew() noexcept {
   MemoryTable& table = adapter_.memory();
   if (mw_ != nullptr) {
@@ -234,8 +234,8 @@ void Window::renew() noexcept {
   UDAPL_TRACE(kError, "ibv_alloc_mw: %s", ErrnoText(errno).c_str());
 }
 
-// Once the consumer has taken all completions of the former queue, every failure is known. That
-// spares programs that unbind before they bind elsewhere a system call.
+// If the consumer has dequeued all completions of the former queue, every failure is known, and the
+// system call is not needed: as in programs that unbind before they bind elsewhere.
 bool Window::may_be_flushed() const noexcept {
   if (queue_->requests_held() == 0) return false;
   ibv_qp_attr attr{};
@@ -286,7 +286,8 @@ void Window::qp_fails(const Queue& queue) noexcept {
   if (queue_ == &queue) doubtful_ = true;
 }
 
-// An unbind, or an invalidation, may have been flushed: then the device still has the binding.
+// An unbind, or an invalidation before a bind, may have been flushed. The device then still has the
+// binding.
 void Window::qp_ends(const Queue& queue) noexcept {
   const ScopedLock lock(lock_);
   if (type2() && mw_ != nullptr && (stale_ || queue_ == &queue)) renew();

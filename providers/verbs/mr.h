@@ -93,15 +93,17 @@ class Mr final : public transport::Mr {
 // accordingly, and calls posted() after success. When a bind has failed or was flushed, it calls
 // MemoryTable::bind_failed(); before it destroys its ibv_qp, MemoryTable::qp_ends().
 //
-// After a failed bind it is unknown what the device has made of it: the former binding may still be
-// in force there, or the key may be another one. The window is then stale. It is renewed, that is,
-// it gets a new ibv_mw, which revokes whatever the old one granted, before the next bind, before
-// the QP is destroyed, and when a registration cannot be removed.
+// After a failed bind the state of the window in the device is unknown: the former binding may
+// still be in force, or the key may be another one. The window is then *stale*. To *renew* it is to
+// replace its ibv_mw by a new one, which revokes whatever the old one granted. A stale window is
+// renewed before the next bind, before the QP is destroyed, and when a registration cannot be
+// removed.
 //
-// That a bind was flushed is known only when its completion is polled. If the last bind was posted
-// to a queue that is in error, or has entered that state since, the window is doubtful: it stays
-// bound or unbound, but is renewed before the next bind. A bind through another queue asks the
-// device about the former one, whose failure may not have been polled either.
+// Only a polled completion tells that a bind was flushed. If the last bind was posted to a queue
+// that is in error, or has entered that state since, the window is *doubtful*: it counts as bound
+// or unbound as before, but is renewed before the next bind. A bind through another queue queries
+// the state of the former queue from the device, because its failure may not have been polled
+// either.
 class Window final : public transport::Window {
  public:
   static Result<std::unique_ptr<transport::Window>> create(Adapter& adapter, Pd& pd,
@@ -120,9 +122,9 @@ class Window final : public transport::Window {
   // if bound(); unbind with the IBV_WR_LOCAL_INV alone, or with nothing if not bound().
   [[nodiscard]] bool type2() const noexcept { return type_ == IBV_MW_TYPE_2; }
   Mutex& lock() const noexcept UDAPL_TSA(lock_returned(lock_)) { return lock_; }
-  // Renews the window if it is stale or doubtful, or a type 2 window bound through another queue,
-  // over which alone it could be invalidated. Returns false if that fails: the bind is then
-  // refused.
+  // Renews the window if it is stale or doubtful, or if it is a type 2 window that is bound through
+  // another queue, because only that queue could invalidate it. Returns false if that fails: the
+  // bind is then refused.
   [[nodiscard]] bool prepare(const Queue& queue) noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] ibv_mw* get() const noexcept UDAPL_REQUIRES(lock_) { return mw_; }
   [[nodiscard]] bool bound() const noexcept UDAPL_REQUIRES(lock_) { return binding_.has_value(); }
@@ -132,14 +134,14 @@ class Window final : public transport::Window {
   [[nodiscard]] std::uint32_t next_key() const noexcept UDAPL_REQUIRES(lock_) {
     return ibv_inc_rkey(mw_->rkey);
   }
-  // The request was posted on `queue`, with a number of MemoryTable::next_post(); `key` is its new
-  // key, 0 for an unbind.
+  // Called after the request was posted on `queue`, with a number of MemoryTable::next_post().
+  // `key`: the new key, 0 for an unbind.
   void posted(const transport::BindRequest& request, std::uint32_t key, const Queue& queue,
               std::uint64_t number) noexcept UDAPL_REQUIRES(lock_);
 
-  // ---- for MemoryTable: no-ops if another window is meant ---------------------------------------
-  // The bind or unbind that was posted last has this number, and has failed or was flushed: marks
-  // the window as unbound and stale.
+  // ---- for MemoryTable: no-ops if they concern another window -----------------------------------
+  // The bind or unbind with this number has failed or was flushed: if it is the last one that was
+  // posted, marks the window as unbound and stale.
   void bind_failed(std::uint64_t number) noexcept UDAPL_EXCLUDES(lock_);
   // The peer has invalidated `key`: marks the window as unbound.
   void invalidated(std::uint32_t key) noexcept UDAPL_EXCLUDES(lock_);
@@ -156,7 +158,7 @@ class Window final : public transport::Window {
   friend class MemoryTable;
   void release() noexcept UDAPL_REQUIRES(lock_);
   void renew() noexcept UDAPL_REQUIRES(lock_);
-  // Whether the last bind may have been flushed without anyone knowing yet.
+  // Whether the last bind may have been flushed although no poll has found that yet.
   [[nodiscard]] bool may_be_flushed() const noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] std::uint32_t table_key() const noexcept { return table_key_; }
 
@@ -166,10 +168,10 @@ class Window final : public transport::Window {
   mutable Mutex lock_;
   ibv_mw* mw_ UDAPL_GUARDED_BY(lock_);  // null if renewing it has failed
   DAT_RMR_CONTEXT context_ UDAPL_GUARDED_BY(lock_) = 0;
-  Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Mr that it is bound, or being bound, to
-  // What the device may still have while a later request is posted, or after it has failed: the
-  // lkey of the Mr that it was bound to before, and the queue of the last post with its ibv_qp at
-  // that time, until qp_ends().
+  Mr* mr_ UDAPL_GUARDED_BY(lock_) = nullptr;  // the Mr to which it is bound, or being bound
+  // The lkey of the Mr to which it was bound before: the device may still have that binding while a
+  // later request is outstanding or after it has failed. Then the queue of the last post, and the
+  // ibv_qp that it had, until qp_ends().
   DAT_LMR_CONTEXT former_ UDAPL_GUARDED_BY(lock_) = 0;
   const Queue* queue_ UDAPL_GUARDED_BY(lock_) = nullptr;
   ibv_qp* qp_ UDAPL_GUARDED_BY(lock_) = nullptr;

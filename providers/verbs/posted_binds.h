@@ -21,7 +21,7 @@ namespace udapl::verbs {
 // Thread-safe; its lock is a leaf. Owned by a Queue.
 class PostedBinds {
  public:
-  // Forgets everything. At most `depth` (> 0) binds can be outstanding from now on.
+  // Forgets all binds. At most `depth` (> 0) binds can be outstanding from now on.
   void reset(std::uint32_t depth) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     binds_.clear();
@@ -46,16 +46,16 @@ class PostedBinds {
     binds_[next_] = {wr_id, number};
     next_ = (next_ + 1) % binds_.size();
   }
-  // Takes back the latest add(), which was not posted after all.
+  // Undoes the latest add(), because the post was refused.
   void remove_last() noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     next_ = (next_ + binds_.size() - 1) % binds_.size();
     binds_[next_] = {};
   }
 
-  // The number of the latest bind with this wr_id; 0 if there is none. Entries of binds that
-  // succeeded stay until they are overwritten, and a wr_id is used again, so this is the bind of a
-  // completion that has just failed.
+  // The number of the latest bind with this wr_id; 0 if there is none. Called for a completion that
+  // has failed: that is the latest bind with its wr_id, although entries of earlier ones, which
+  // have succeeded, stay until they are overwritten.
   [[nodiscard]] std::uint64_t latest(std::uint64_t wr_id) const noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     std::uint64_t number = 0;
@@ -63,7 +63,7 @@ class PostedBinds {
       if (bind.wr_id == wr_id) number = std::max(number, bind.number);
     return number;
   }
-  // Whether binds may be outstanding: there has been one since reset().
+  // Whether binds may be outstanding: true if there was one since reset().
   [[nodiscard]] bool any() const noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     return !binds_.empty();

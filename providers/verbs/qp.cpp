@@ -103,7 +103,8 @@ Status Qp::reset() {
     connection_.stop_timer();
     queue_.exchange(*std::move(fresh), init, &former);
   }
-  // Its completions and events still find the connection in state kError, and change nothing.
+  // Completions and events of the former ibv_qp find the connection still in state kError, in which
+  // they have no effect.
   queue_.retire(std::move(former), init);
   const QpGuard guard(lock_);
   connection_.become_idle();
@@ -119,7 +120,7 @@ DAT_RETURN Qp::post_bind(WorkId id, const transport::BindRequest& bind, WorkFlag
 
 bool Qp::failed() const noexcept { return queue_.in_error(); }
 
-// Devices flush asynchronously; rdma_rxe, for example, in a tasklet.
+// Devices flush asynchronously: rdma_rxe, for example, in a tasklet.
 bool Qp::flushing() const noexcept { return !shared_.adapter.dead(); }
 
 transport::Endpoints Qp::endpoints() const noexcept {
@@ -127,7 +128,7 @@ transport::Endpoints Qp::endpoints() const noexcept {
   return connection_.endpoints();
 }
 
-// The messages of a connection end in the order in which they take buffers, so span and number are
+// Messages of a connection complete in the order in which they take buffers, so span and number are
 // equal.
 transport::ReceiveCounts Qp::receive_counts() const noexcept {
   const int now = queue_.held();

@@ -51,7 +51,7 @@ class Qp final : public transport::Qp {
   DAT_RETURN post_rdma_read(transport::WorkId id, const DAT_LMR_TRIPLET* list, DAT_COUNT count,
                             const DAT_RMR_TRIPLET& remote,
                             transport::WorkFlags flags) noexcept override;
-  // Not supported: the local end of a verbs read is named by a local key only.
+  // Not supported: the local buffer of a verbs read is named by a local key only.
   DAT_RETURN post_rdma_read_to_rmr(transport::WorkId, const DAT_RMR_TRIPLET&,
                                    const DAT_RMR_TRIPLET&, transport::WorkFlags) noexcept override {
     return dat_error(DAT_MODEL_NOT_SUPPORTED);
@@ -69,7 +69,7 @@ class Qp final : public transport::Qp {
                                const DAT_RMR_TRIPLET& remote, std::uint64_t compare,
                                std::uint64_t swap, transport::WorkFlags flags) noexcept override;
 
-  // For dapl::post::PostsGated. What the queue has not prepared for takes the general function.
+  // For dapl::post::PostsGated. Calls the general function if the queue has no prepared request.
   template <transport::Operation kOperation, bool kOneSegment>
   [[gnu::always_inline]] DAT_RETURN post_gated(const transport::Transfer& transfer) noexcept {
     Queue::PreparedRequest* const prepared = queue_.prepare<kOperation, kOneSegment>(transfer);
@@ -101,11 +101,11 @@ class Qp final : public transport::Qp {
   void set_watermarks(int soft, int hard) noexcept override UDAPL_EXCLUDES(qp_locked);
   [[nodiscard]] transport::ReceiveCounts receive_counts() const noexcept override;
 
-  // ---- for the accept() of a transport::IncomingConnection. Takes `offered` unless it fails ----
+  // ---- for the accept() of a transport::IncomingConnection; takes `offered` on success ---------
   Status accept(std::unique_ptr<CmConnection>& offered, transport::PrivateData private_data) {
     return connection_.accept(offered, private_data);
   }
-  // ---- for Adapter: called by the driving thread, the event not acknowledged yet ---------------
+  // ---- for Adapter: called by the driving thread before it acknowledges the event --------------
   void on_async_event(ibv_event_type event) noexcept { connection_.on_async_event(event); }
 
  private:

@@ -22,9 +22,10 @@ using QpHandle = std::unique_ptr<ibv_qp, DestroyQp>;
 // Index in the partition table of a new ibv_qp, until the connection manager knows the partition.
 inline constexpr std::uint16_t kInitialPkey = 0;
 
-// Creates an ibv_qp for `owner`, in state INIT, so that receives can be posted. With less inline
-// data than the adapter wants, if the device has less. INSUFFICIENT_RESOURCES; INVALID_PARAMETER: a
-// limit of the device is exceeded. Call it without locks: it makes system calls.
+// Creates an ibv_qp for `owner`, in state INIT, so that receives can be posted. If the device has
+// less room for inline data than the adapter wants, so has the QP. INSUFFICIENT_RESOURCES;
+// INVALID_PARAMETER: a limit of the device is exceeded. Call it without locks: it makes system
+// calls.
 [[nodiscard]] Result<QpHandle> create_qp(Adapter& adapter, Qp& owner,
                                          const transport::QpInit& init);
 

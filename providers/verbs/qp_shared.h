@@ -12,7 +12,7 @@ namespace udapl::verbs {
 class Adapter;
 class Qp;
 
-// Posts do not take the lock.
+// Posts do not acquire the lock.
 using transport::qp_locked;
 using transport::QpGuard;
 using transport::QpLock;

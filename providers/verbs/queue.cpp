@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint8_t kRnrTimer = 12;
 
 std::uint8_t depth(int ours, int limit) noexcept {
-  // 255 has a special meaning.
+  // 254 at most, because 255 has a special meaning.
   return static_cast<std::uint8_t>(std::clamp(std::min(ours, limit), 0, 254));
 }
 
@@ -103,11 +103,12 @@ void Queue::exchange(QpHandle fresh, const QpInit& init, QpHandle* former) {
   binds_.reset(static_cast<std::uint32_t>(std::max(init.max_request, 1)));
 }
 
-// Destroying the ibv_qp waits for asynchronous events that are being handled; those take the lock.
+// Called without the lock: ibv_destroy_qp waits for asynchronous events that are being handled,
+// which acquire it.
 void Queue::retire(QpHandle former, const QpInit& init) noexcept {
   if (former == nullptr) return;
   const std::uint32_t number = former->qp_num;
-  // Windows outlive the QP, and must learn of flushed binds that were not dequeued.
+  // Windows outlive the QP. The scan finds flushed binds that were not dequeued.
   if (binds_.any()) cq_of(init.request_cq).scan();
   memory_.qp_ends(*this);
   former.reset();
@@ -192,7 +193,7 @@ void Queue::on_marker() noexcept {
 void Queue::on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept {
   if (is_bind(wr_id))
     if (const std::uint64_t number = binds_.latest(wr_id); number != 0) memory_.bind_failed(number);
-  if (wr_id == kMarker) findings_.set_lost(false);  // later requests do not report the loss
+  if (wr_id == kMarker) findings_.set_lost(false);  // requests after the marker report no loss
   if (in_error_.load(std::memory_order_relaxed)) return;
   if (findings_.add_failure(status)) reports_.post();
 }

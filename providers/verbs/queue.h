@@ -28,9 +28,9 @@ class Cq;
 
 // The part of a Qp that does not depend on connections: the ibv_qp, the posts to it, and failed
 // work that its CQs report. Posts go straight to the device, under the core's locks for requests
-// and for receives; everything else is under the lock of the Qp. If polls or posts find something
-// that concerns the connection, they post a report: the driving thread then calls the connection.
-// Owned by a Qp.
+// and for receives; everything else is under the lock of the Qp. A poll or post that finds
+// something that concerns the connection posts a report, and the driving thread then calls the
+// connection. Owned by a Qp.
 //
 // queue_post.h: posting (hot). queue_post.cpp: its cold paths. queue_bind.cpp: windows. queue.cpp:
 // resources, states of the ibv_qp, reports.
@@ -66,21 +66,23 @@ class Queue {
                          transport::WorkFlags flags) noexcept;
 
   // ---- posting what the core's gate allows (queue_post.h) --------------------------------------
-  // Inlined into the functions of the Qp, which leave what is not prepared for to its general
-  // functions: to those of the queue, the address of the queue would occupy a register here.
+  // Inlined into the functions of the Qp, which call the Qp's general functions if there is no
+  // prepared request. A call of the Queue's functions would need a register for the Queue's
+  // address.
 
-  // A signalled request of one segment, in which everything but wr_id, segment and remote address
-  // is filled in once, as it stays the same from post to post.
+  // A signalled request of one segment, of which all fields but wr_id, segment and remote address
+  // are filled in only once, since they are the same in all posts.
   struct PreparedRequest {
     ibv_send_wr request;
     ibv_send_wr* refused;
   };
-  // The request that fits, with the remote address; null if the transfer needs further checks.
+  // The prepared request for a transfer, with the remote address filled in; null if the transfer
+  // needs further checks.
   template <transport::Operation kOperation, bool kOneSegment>
   [[nodiscard]] PreparedRequest* prepare(const transport::Transfer& transfer) noexcept;
   template <bool kOneSegment>
   DAT_RETURN submit(PreparedRequest& prepared, const transport::Transfer& transfer) noexcept;
-  // Whether a receive is like earlier ones; for a list, whether it needs no further checks.
+  // Whether a receive is like the primed one; whether a list of segments needs no further checks.
   [[nodiscard]] bool is_primed_for(const DAT_LMR_TRIPLET* list, DAT_COUNT count,
                                    transport::WorkFlags flags) const noexcept;
   [[nodiscard]] bool may_receive(const DAT_LMR_TRIPLET* list, DAT_COUNT count) const noexcept;
@@ -97,16 +99,16 @@ class Queue {
   void change_notifications(const transport::QpInit& init) noexcept UDAPL_REQUIRES(qp_locked);
   // Returns the last ibv_qp; the caller retires it.
   [[nodiscard]] QpHandle take() noexcept UDAPL_REQUIRES(qp_locked) { return std::move(handle_); }
-  // Destroys `former` (may be null). Afterwards none of its completions and asynchronous events
+  // Destroys `former` (may be null). After that, none of its completions and asynchronous events
   // reach this queue.
   void retire(QpHandle former, const transport::QpInit& init) noexcept UDAPL_EXCLUDES(qp_locked);
-  // Waits for a report that is handled in another thread. Call it with no lock held.
+  // Waits until another thread has handled a report. Call it with no lock held.
   void close() noexcept { reports_.close(); }
   void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] int held() const noexcept;  // receive buffers
 
   // ---- for Window ------------------------------------------------------------------------------
-  // Whether requests are flushed, as far as is known before their completions are polled.
+  // Whether the device flushes requests; known before their completions are polled.
   [[nodiscard]] bool in_error() const noexcept {
     return in_error_.load(std::memory_order_relaxed) || findings_.has_failure();
   }
@@ -121,7 +123,7 @@ class Queue {
   [[nodiscard]] Cq& recv_cq() const noexcept { return *recv_cq_; }
   // What posts and polls have found since the last clear().
   [[nodiscard]] Findings& findings() noexcept { return findings_; }
-  // A set-up begins: discards earlier findings.
+  // Called when a set-up begins: discards earlier findings.
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
   // Moves the ibv_qp to `state`, with the attributes that the two ends have agreed upon, the limits
   // of the QP and the settings of the environment. Returns false, traced and with errno set, if
@@ -129,7 +131,7 @@ class Queue {
   [[nodiscard]] bool change_state(ibv_qp_state state, ibv_qp_attr& attr, int mask) noexcept
       UDAPL_REQUIRES(qp_locked);
   void set_serves_reads(bool serves) noexcept { unserved_reads_.set_served(serves); }
-  // Everything that is posted, and will be, completes as flushed.
+  // Makes all posted work, and all that will be posted, complete as flushed.
   void enter_error() noexcept UDAPL_REQUIRES(qp_locked);
   void leave_error() noexcept UDAPL_REQUIRES(qp_locked);
   // Called when the ibv_qp is in error: some devices flush receives posted in that state only after
@@ -143,7 +145,7 @@ class Queue {
   void report() noexcept { reports_.post(); }
 
   // ---- for Cq: called by the polling thread, with any lock of the core held --------------------
-  // A request or receive of this queue did not succeed.
+  // Called when a request or receive of this queue has failed.
   void on_failed_work(std::uint64_t wr_id, ibv_wc_status status) noexcept;
   // The status to report for a failure. Differs from the device's status for a Read that the peer
   // does not serve.
@@ -152,7 +154,7 @@ class Queue {
   }
   // As Findings::take_loss().
   [[nodiscard]] bool takes_loss() noexcept { return findings_.take_loss(); }
-  // The marker (kMarker) has completed successfully.
+  // Called when the marker (kMarker) has completed successfully.
   void on_marker() noexcept;
 
  private:
@@ -191,7 +193,7 @@ class Queue {
   DAT_RETURN post_invalid(transport::WorkId id, transport::WorkFlags flags,
                           DAT_RETURN why) noexcept;
   DAT_RETURN post_unserved(transport::WorkId id, transport::WorkFlags flags) noexcept;
-  // Leaves out empty segments, and what is beyond the first `limit` bytes.
+  // Posts the request without empty segments, and without what is beyond the first `limit` bytes.
   DAT_RETURN post_compact(ibv_send_wr& request, std::uint64_t limit) noexcept;
   DAT_RETURN post_nothing(std::uint64_t wr_id, transport::WorkFlags flags) noexcept;
   DAT_RETURN post_recv_slow_path(ibv_recv_wr& receive) noexcept;
@@ -207,9 +209,9 @@ class Queue {
   // queue.cpp
   void attach(const ibv_qp& qp, const transport::QpInit& init);
   void detach(std::uint32_t number, const transport::QpInit& init) noexcept;
-  // After in_error_ or the watermarks have changed.
+  // Called after in_error_ or the watermarks have changed.
   void update_receives() noexcept { receive_regions_.block(special_receives()); }
-  // Returns whether a posted receive needs more than to be given to the device.
+  // Returns whether a post of a receive has more to do than to pass it to the device.
   [[nodiscard]] bool special_receives() const noexcept {
     return in_error_.load(std::memory_order_relaxed) || watermarks_.armed() || !own_receives_;
   }
@@ -225,7 +227,7 @@ class Queue {
   PreparedReceive receive_{};          // under the core's receive lock
   const bool own_receives_;            // no SRQ
   const bool extensions_;              // the adapter has the InfiniBand extensions
-  std::atomic<bool> in_error_{false};  // a posted receive must be pushed to be flushed
+  std::atomic<bool> in_error_{false};  // a posted receive needs flush() in order to be flushed
   Watermarks watermarks_;
   QueueRegions request_regions_;  // under the core's request lock
   QueueRegions receive_regions_;  // under the core's receive lock; all are writable

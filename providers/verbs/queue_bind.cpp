@@ -41,7 +41,8 @@ DAT_RETURN Queue::post_bind(WorkId id, const transport::BindRequest& bind, WorkF
   std::uint32_t key = 0;
   const ScopedLock lock(window.lock());
   if (!window.prepare(*this)) return dat_error(DAT_INSUFFICIENT_RESOURCES);
-  // Before the post, because another thread may poll its failure before this one continues.
+  // Recorded before the post, because another thread may poll its failure before this one
+  // continues.
   const std::uint64_t number = memory_.next_post();
   binds_.add(wr_id, number);
   const DAT_RETURN posted = window.type2()
@@ -94,7 +95,7 @@ DAT_RETURN Queue::post_bind_type2(std::uint64_t wr_id, const transport::BindRequ
   return submit(request);
 }
 
-// The unbind of a window that is not bound has a completion, too.
+// The unbind of a window that is not bound has a completion as well.
 DAT_RETURN Queue::post_nothing(std::uint64_t wr_id, WorkFlags flags) noexcept {
   ibv_send_wr nothing{};
   nothing.wr_id = wr_id;

@@ -52,7 +52,7 @@ DAT_RETURN Queue::submit(ibv_send_wr& request) noexcept {
 
 // ---- segments ----------------------------------------------------------------------------------
 
-// Lets similar posts take the fast path from now on.
+// Lets posts that are like this one take the fast path from now on.
 void Queue::expect_requests_like(const DAT_LMR_TRIPLET& segment) noexcept {
   const std::uint64_t forgotten = request_regions_.forgotten();
   const KnownRegion* const region = request_regions_.find(segment.lmr_context);
@@ -103,7 +103,8 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
   request.send_flags = send_flags(flags);
   if (checked.has_empty) [[unlikely]]
     return post_compact(request, UINT64_MAX);
-  // Not with a fence: the data may still be written by an earlier read, so do not copy it now.
+  // Not inline with a fence: an earlier read may still write the data, so it must not be copied
+  // now.
   if (checked.total <= max_inline_ && (flags & transport::kFence) == 0) {
     request.send_flags |= IBV_SEND_INLINE;
     if (count == 1) expect_requests_like(*list);
@@ -168,15 +169,16 @@ void Queue::expect_receives_like(const DAT_LMR_TRIPLET& segment) noexcept {
   return submit(request);
 }
 
-// A request with invalid segments. After the end of a connection it is flushed like any other, so
-// the device need not get its segments.
+// Handles a request with invalid segments. After the end of a connection it is posted without its
+// segments, and flushed like any other; otherwise it is refused.
 DAT_RETURN Queue::post_invalid(WorkId id, WorkFlags flags, DAT_RETURN why) noexcept {
   if (!in_error_.load(std::memory_order_acquire)) return why;
   if ((flags & transport::kQuiet) != 0) request_cq_->expect_quiet();
   return post_nothing(request_wr_id(id, flags), flags);
 }
 
-// Posts a Send from invalid memory, which fails in its turn without reaching the peer.
+// Posts a Send from invalid memory, which fails in order with the other requests and does not reach
+// the peer.
 DAT_RETURN Queue::post_unserved(WorkId id, WorkFlags flags) noexcept {
   constexpr std::uint32_t kNoKey = 0xffffffff;
   ibv_sge nowhere{.addr = 0, .length = 1, .lkey = kNoKey};

@@ -13,15 +13,16 @@ namespace udapl::verbs {
 
 class MemoryTable;
 
-// What the device does with a segment. As with the packaged library, a segment of a receive may
-// reach beyond its LMR: the device reports a message that does.
+// What the device does with a segment. As in OpenFabrics, a segment of a receive may extend beyond
+// its LMR: the device reports an error for a message that does.
 enum class SegmentUse : std::uint8_t { kRead, kWrite, kReceive };
 
-// The registrations that the requests, or the receives, of one queue may name: those of its
-// protection domain, in a cache before the MemoryTable, with which it is registered during its
-// lifetime.
+// A cache of the registrations that the requests, or the receives, of one queue may name, which are
+// those of its protection domain. Behind it is the MemoryTable, at which it is registered during
+// its lifetime.
 //
-// Thread-safe as a RegionCache: reset() and check() are for the posting thread. Owned by a Queue.
+// Thread-safe as a RegionCache is: reset() and check() are for the posting thread. Owned by a
+// Queue.
 class QueueRegions final : public RegionCache {
  public:
   explicit QueueRegions(MemoryTable& table) noexcept;
@@ -29,15 +30,15 @@ class QueueRegions final : public RegionCache {
   QueueRegions(const QueueRegions&) = delete;
   QueueRegions& operator=(const QueueRegions&) = delete;
 
-  // Forgets everything. From now on the registrations of `pd` may be named.
+  // Forgets all registrations. From now on those of `pd` may be named.
   void reset(const ibv_pd* pd) noexcept {
     pd_ = pd;
     forget();
   }
 
-  // Checks whether the segment may be given to the device, which would report the error only when
-  // it executes the request, in some cases with a meaningless status, and would copy inline data
-  // whatever its registration. REQUIRES: the length of the segment is not 0.
+  // Checks whether the segment may be passed to the device. The device itself would report an error
+  // only when it executes the request, in some cases with a meaningless status, and inline data
+  // would be copied without any check. REQUIRES: the length of the segment is not 0.
   [[gnu::always_inline]] DAT_RETURN check(const DAT_LMR_TRIPLET& segment, SegmentUse use) noexcept {
     const KnownRegion* const cached = find(segment.lmr_context);
     if (cached != nullptr && cached->contains(segment) &&

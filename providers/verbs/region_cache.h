@@ -26,13 +26,12 @@ struct KnownRegion {
 };
 
 // Caches the registrations that one queue of a QP has used, so that its posts need not search the
-// MemoryTable. It can also be "primed" with the last post, so that a similar one is allowed at
-// once.
+// MemoryTable. It can also be *primed* with a post, so that similar posts need only one check.
 //
 // Thread-safe for one posting thread, which holds the queue's lock, and any number of threads that
 // call forget() or block(). A registration is removed first from the MemoryTable, then from all
-// caches. If a posting thread has looked it up before that and stores it afterwards, it notices
-// that forgotten() has changed. This requires sequential consistency, the default wherever no
+// caches. If a posting thread has looked up the registration before and stores it afterwards, it
+// sees that forgotten() has changed. This requires sequential consistency, the default where no
 // memory order is given.
 class RegionCache {
  public:
@@ -46,7 +45,8 @@ class RegionCache {
   void prime(std::uint64_t tag, DAT_VADDR first, DAT_VLEN count, std::uint64_t forgotten) noexcept {
     first_ = first;
     count_ = count;
-    // Stored before the check: forget() and block() set what is checked before they erase the tag.
+    // Stored before the check, because forget() and block() change what is checked before they
+    // erase the tag.
     tag_.store(tag);
     if (forgotten_.load() != forgotten || blocked_.load())
       tag_.store(kNone, std::memory_order_relaxed);
@@ -81,7 +81,7 @@ class RegionCache {
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load() == key) entry.key.store(kNone);
   }
-  // While blocked, allows() returns false, because posts need more than the check.
+  // While blocked, allows() returns false, because posts have more to do than this check.
   void block(bool blocked) noexcept {
     blocked_.store(blocked);
     if (blocked) tag_.store(kNone);

@@ -46,7 +46,7 @@ Srq::Srq(Adapter& adapter, transport::SrqSink& sink)
 Srq::~Srq() {
   gate_.close();
   if (srq_ == nullptr) return;
-  // Waits for an event that is being handled; that finds the gate closed.
+  // Waits for an event that is being handled, whose handler finds the gate closed.
   if (const int error = ibv_destroy_srq(srq_); error != 0)
     UDAPL_TRACE(kError, "ibv_destroy_srq: %s", ErrnoText(error).c_str());
 }
@@ -54,7 +54,7 @@ Srq::~Srq() {
 // ---- buffers -----------------------------------------------------------------------------------
 
 [[gnu::always_inline]] inline DAT_RETURN Srq::submit(ibv_recv_wr& receive) noexcept {
-  // Before the post: a message may take the buffer at once.
+  // Counted before the post, because a message may take the buffer at once.
   posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_srq_recv(srq_, &receive, &bad);
@@ -95,7 +95,7 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
 
 int Srq::available() const noexcept {
   adapter_.idle_cqs().scan_all();  // counts buffers whose completions are still on a CQ
-  // In this order: what counts as taken counts as posted.
+  // taken_ is read first, so that every buffer that counts as taken also counts as posted.
   const std::uint32_t taken = taken_.load(std::memory_order_acquire);
   return static_cast<int>(posted_.load(std::memory_order_acquire) - taken);
 }

@@ -35,14 +35,14 @@ class Srq final : public transport::Srq {
   // MODEL_NOT_SUPPORTED: the device cannot make it larger.
   Status resize(int depth) override;
   Status set_low_watermark(int mark) noexcept override;
-  // Verbs cannot be queried for the number, so this scans the CQs.
+  // Scans the CQs, because verbs does not tell the number.
   [[nodiscard]] int available() const noexcept override;
 
   [[nodiscard]] ibv_srq* get() const noexcept { return srq_; }
-  // For Cq: the completion of a buffer was taken off the verbs CQ.
+  // Called by Cq when the completion of a buffer was taken off the verbs CQ.
   void taken() noexcept { taken_.fetch_add(1, std::memory_order_release); }
 
-  // ---- for Adapter: called by the driving thread, the event not acknowledged yet ---------------
+  // ---- for Adapter: called by the driving thread before it acknowledges the event --------------
   void on_limit() noexcept;  // IBV_EVENT_SRQ_LIMIT_REACHED
   void on_error() noexcept;  // IBV_EVENT_SRQ_ERR
 

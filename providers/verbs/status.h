@@ -12,8 +12,8 @@ namespace udapl::verbs {
 // The DTO status of a completion.
 [[nodiscard]] DAT_DTO_COMPLETION_STATUS dto_status(ibv_wc_status status) noexcept;
 
-// The error of a control call that failed with `error` (a positive errno value). `resource`: the
-// subtype of INSUFFICIENT_RESOURCES, which stands for ENOMEM, ENOSPC, EAGAIN, EMFILE and ENFILE.
+// The error of a control call that failed with `error` (a positive errno value). ENOMEM, ENOSPC,
+// EAGAIN, EMFILE and ENFILE become INSUFFICIENT_RESOURCES with the subtype `resource`.
 [[nodiscard]] Status status_of(int error, DAT_RETURN resource = DAT_NO_SUBTYPE) noexcept;
 
 // The result of a post that ibv_post_* refused with `error` (positive or negative errno).

@@ -8,8 +8,8 @@
 
 namespace udapl::verbs {
 
-// The high watermarks of a receive queue. The soft one fires once, the hard one as long as it is
-// exceeded; a negative mark is not set.
+// The high watermarks of a receive queue. The soft mark fires once, the hard one as long as it is
+// exceeded; a negative value means that the mark is not set.
 //
 // Under the lock of the Qp, except that any thread may call armed(). Owned by a Queue.
 class Watermarks {
@@ -24,7 +24,7 @@ class Watermarks {
     hard_ = hard;
     update();
   }
-  // Returns which marks `held` receives exceed. Takes back the soft mark if it is one of them.
+  // Returns which marks `held` receives exceed. Disarms the soft mark if it is one of them.
   [[nodiscard]] Exceeded check(int held) noexcept UDAPL_REQUIRES(qp_locked) {
     const Exceeded exceeded{soft_ >= 0 && held > soft_, hard_ >= 0 && held > hard_};
     if (exceeded.soft) soft_ = -1;

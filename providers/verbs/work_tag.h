@@ -15,10 +15,9 @@ inline constexpr std::uint64_t kBindTag = 4;     // a bind or unbind of a window
                                                  // posted to an SRQ
 inline constexpr std::uint64_t kTags = 7;
 
-// The wr_ids of internal requests, whose completions are not handed out. No WorkId is 0, so they
-// are no binds.
-// The marker behind the last request of a graceful disconnect; its success is reported to
-// Queue::on_marker().
+// The wr_ids of internal requests, whose completions the core does not get. No WorkId is 0, so
+// these differ from the wr_ids of binds. The marker behind the last request of a graceful
+// disconnect; its success is reported to Queue::on_marker().
 inline constexpr std::uint64_t kMarker = kBindTag;
 // An invalidation before a bind. It is unsignalled, so it completes only if it failed or was
 // flushed.
