@@ -11,9 +11,9 @@ inline void cpu_pause() noexcept {
 #endif
 }
 
-// How a thread waits until another one has executed a few more instructions: it pauses, then yields
-// its processor, so that one that was preempted can go on, and then sleeps, because the yield of a
-// thread with a real-time priority lets none of a lower priority run. Not a cancellation point.
+// Waits until another thread has executed a few more instructions: pauses at first, then yields the
+// processor, so that a preempted thread can run, and then sleeps, because a thread with a real-time
+// priority does not yield to threads of a lower priority. Not a cancellation point.
 class Backoff {
  public:
   void wait() noexcept {
@@ -23,7 +23,7 @@ class Backoff {
       let_others_run();
     ++turns_;
   }
-  // Whether it has slept often enough to give up: for some 0.4 s.
+  // Whether it has waited long enough to give up: some 0.4 s.
   [[nodiscard]] bool waited_long() const noexcept { return sleeps_ >= kManySleeps; }
 
  private:

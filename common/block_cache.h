@@ -14,8 +14,8 @@ namespace udapl {
 
 // Memory for objects of a final class T that are created and destroyed often: up to kBlocks freed
 // blocks are kept for reuse, which saves malloc and free. The operators new and delete of T must
-// call these functions. One per type and library, never destroyed. Thread-safe. Under
-// AddressSanitizer nothing is kept, so that it detects uses of freed objects.
+// call these functions. One per type and library, never destroyed. Thread-safe. Keeps nothing under
+// AddressSanitizer, so that this detects uses of freed objects.
 template <class T>
 class BlockCache : private forks::Cache {
  public:

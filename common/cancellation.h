@@ -5,25 +5,26 @@
 
 namespace udapl {
 
-// Makes a blocking call a cancellation point (pthread_cancel). While the call holds locks, roles or
-// objects, cancellation is held back; it takes effect only where the call is ready to be unwound.
-// That unwinding passes through the callers, so none of them may be noexcept: hence no destructor
-// here. Used by one thread, in one function.
+// Makes a blocking call a cancellation point (pthread_cancel). Cancellation is deferred while the
+// call holds locks, roles or objects, and takes effect in begin() and check(), where the call is
+// ready to be unwound. The unwinding passes through the callers, so none of them may be noexcept;
+// for the same reason this class has no destructor. Used by one thread, in one function.
 class CancellationPoint {
  public:
-  // Acts on a pending cancellation, then holds further ones back.
+  // Acts on a pending cancellation, then defers further ones.
   void begin() {
     ::pthread_testcancel();
     hold();
   }
-  // Acts on a cancellation that has been requested meanwhile. The call must hold nothing.
+  // Acts on a cancellation that was requested meanwhile. The call must hold no locks, roles or
+  // objects.
   void check() {
     ::pthread_setcancelstate(state_, nullptr);
     ::pthread_testcancel();
     ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
   }
-  // Restores the caller's settings. A cancellation that is pending takes effect at the caller's
-  // next cancellation point, or here if the caller permits it at any time.
+  // Restores the caller's settings. A pending cancellation takes effect at the caller's next
+  // cancellation point, or here if the caller permits it at any time.
   void end() {
     ::pthread_setcancelstate(state_, nullptr);
     ::pthread_setcanceltype(type_, nullptr);

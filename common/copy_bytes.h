@@ -20,9 +20,9 @@ namespace udapl {
                           reinterpret_cast<std::uintptr_t>(from));
 }
 
-// memcpy for payload, which often lies a header's length behind the place to which or from which it
-// is copied. glibc uses `rep movsb` for 2 KiB to 1 MiB; at a slow distance, smaller pieces are
-// copied.
+// memcpy for payload, whose source and destination often differ by the length of a header, modulo
+// the page size. glibc uses `rep movsb` for 2 KiB to 1 MiB; at a slow distance, this copies smaller
+// pieces instead.
 inline void copy_bytes(void* to, const void* from, std::size_t size) noexcept {
   constexpr std::size_t kSmall = 2048;  // memcpy does not use `rep movsb` up to here
   if (size > kSmall && slow_distance(to, from)) [[unlikely]] {

@@ -14,7 +14,7 @@ namespace udapl {
 [[nodiscard]] const char* dto_status_name(DAT_DTO_COMPLETION_STATUS status) noexcept;
 [[nodiscard]] const char* event_name(DAT_EVENT_NUMBER number) noexcept;
 [[nodiscard]] const char* ep_state_name(DAT_EP_STATE state) noexcept;
-// As in the name of the call that posts it: "send", "rdma_write".
+// The name as in the call that posts the operation: "send", "rdma_write".
 [[nodiscard]] const char* operation_name(DAT_DTOS operation) noexcept;
 [[nodiscard]] const char* handle_type_name(DAT_HANDLE_TYPE type) noexcept;  // "EP"; "" if unknown
 

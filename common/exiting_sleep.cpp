@@ -14,7 +14,7 @@ namespace {
 
 struct Place {
   std::jmp_buf registers;
-  Place* outer;  // of the wait that a signal handler has interrupted, if this one is the handler's
+  Place* outer;  // if a signal handler makes this call: the place of the wait that it interrupts
 };
 constinit thread_local Place* innermost = nullptr;
 
@@ -28,7 +28,7 @@ unsigned call_that_sleeps(unsigned (*call)(void* context), void* context) {
   innermost = &here;
   if (setjmp(here.registers) != 0) {
     innermost = here.outer;
-    run_now(ThreadEnd::kSleep);  // before destructors end the visit: then the IA may go
+    run_now(ThreadEnd::kSleep);  // before destructors end the visit: the IA may be destroyed then
     ::pthread_exit(nullptr);
   }
   const unsigned result = call(context);

@@ -3,13 +3,13 @@
 
 namespace udapl {
 
-// Programs end threads by a signal whose handler calls pthread_exit(). Unwinding a thread from
-// within a sleep of ours would end the process, because it would pass noexcept functions. So the
-// thread leaves the sleep as by longjmp (docs/adr/0070), and is unwound from call_that_sleeps() on.
-// The exit value is then NULL: that of the handler is lost.
+// Programs end threads by a signal whose handler calls pthread_exit(). If that unwound a thread
+// from within a sleep of this library, it would end the process, because the unwinding would pass
+// noexcept functions. So the thread leaves the sleep by longjmp (docs/adr/0070), and is unwound
+// from call_that_sleeps() on. Its exit value is then NULL: that of the handler is lost.
 
-// Returns call(context). Not noexcept: see above. `context` is not used any more when the thread is
-// unwound.
+// Returns call(context). Not noexcept: see above. When the thread is unwound, `context` is no
+// longer used.
 unsigned call_that_sleeps(unsigned (*call)(void* context), void* context);
 
 // Used by sleep_in() only: unless woken() was called, the destructor leaves the sleep.

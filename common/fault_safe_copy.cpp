@@ -17,8 +17,8 @@ namespace udapl {
 
 namespace {
 
-// By syscall(), because the wrappers are cancellation points, and those of the sanitizers read the
-// memory themselves.
+// Uses syscall(), because the wrappers of the C library are cancellation points, and those of the
+// sanitizers read the memory themselves.
 bool copy_through_pipe(void* to, const void* from, std::size_t size) noexcept {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
@@ -40,7 +40,7 @@ bool copy_fault_safe(void* to, const void* from, std::size_t size) noexcept {
 }
 
 bool copy_text_fault_safe(char* to, const char* from, std::size_t room) noexcept {
-  // Memory is readable by pages, so a string that ends in this one is read whole.
+  // Whole pages are readable or not, so a string that ends in this page can be read whole.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   for (std::size_t done = 0; done < room;) {
     const std::size_t rest_of_page = page - reinterpret_cast<std::uintptr_t>(from + done) % page;

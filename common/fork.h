@@ -3,8 +3,8 @@
 
 #include <atomic>
 
-// Detects forks, for this copy of the library. Thread-safe. Children that are not made by fork()
-// (posix_spawn, vfork) share nothing with us and do not count.
+// Detects forks, for this copy of the library. Thread-safe. Children that are not created by fork()
+// (but by posix_spawn or vfork) do not count: they do not use this library.
 namespace udapl::forks {
 
 using Handler = void (*)() noexcept;
@@ -14,12 +14,12 @@ using Handler = void (*)() noexcept;
 // they held are not released. Called once per process. Returns false if out of memory.
 bool watch(Handler in_child) noexcept;
 
-// Base of a cache that has a lock: after a fork the child would find it locked for ever if another
-// thread of the parent held it at that moment.
+// Base of a cache that has a lock. If another thread of the parent held the lock at the fork, it
+// would stay locked in the child for good: so the child empties the cache and unlocks it.
 class Cache {
  public:
-  // Has repair() run in every child before fork() returns there, for the rest of the process. Call
-  // it before the lock is first held with something in the cache. Thread-safe; cheap.
+  // From now on repair() runs in every child before fork() returns there. Call it before the lock
+  // is first held while the cache has contents. Thread-safe; cheap.
   void watch_forks() noexcept {
     if (!watched_.load(std::memory_order_relaxed)) [[unlikely]]
       enlist();

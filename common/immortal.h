@@ -3,9 +3,9 @@
 
 namespace udapl {
 
-// A static object that is never destroyed, and takes no memory from the heap: applications may call
-// from their own destructors, in any order. If T has a constexpr constructor, declare it constinit:
-// it is then usable from the first instruction on.
+// A static object that is never destroyed, because applications may make calls in their own static
+// destructors, in any order. Takes no memory from the heap. If T has a constexpr constructor,
+// declare it constinit: it is then usable before any constructor has run.
 template <class T>
 union Immortal {
   constexpr Immortal() noexcept : object() {}

@@ -10,7 +10,7 @@ namespace udapl {
 using MappingTest = bool (*)(const char* rights);
 
 // Whether every byte of [address, address + length) is in a mapping of this process whose rights
-// pass the test. Nothing if the kernel does not tell: errno says why. Blocks briefly (procfs).
+// pass the test. nullopt, with errno set, if the kernel does not tell. Blocks briefly (procfs).
 // REQUIRES: length > 0 and no wrap.
 [[nodiscard]] std::optional<bool> all_mappings(std::uint64_t address, std::uint64_t length,
                                                MappingTest pass) noexcept;

@@ -27,11 +27,12 @@ void store_word(std::byte* to, const std::byte* from) noexcept {
 
 }  // namespace detail
 
-// Copies the bytes of a peer into registered memory, so that a thread that polls the last bytes and
-// then reads the others finds all of them: memcpy stores in any order, often the head last. The
-// last kPlacedLast bytes are stored after all others, upwards, in words as large as their alignment
-// permits: an aligned word of 2, 4 or 8 bytes at the end is never seen half written. Segments of a
-// message that are placed one after the other become visible in that order.
+// Copies the bytes of a peer into registered memory so that a thread which polls the last bytes and
+// then reads the others finds all of them. memcpy does not guarantee that: it stores in any order,
+// often the beginning last. The last kPlacedLast bytes are stored after all others, in ascending
+// order, in words as large as their alignment permits: so a thread never sees an aligned word of 2,
+// 4 or 8 bytes at the end half written. Segments of a message that are placed one after the other
+// become visible in that order.
 inline void place_bytes(std::byte* to, std::span<const std::byte> from) noexcept {
   const std::size_t rest = from.size() - std::min(from.size(), kPlacedLast);
   if (rest != 0) copy_bytes(to, from.data(), rest);

@@ -3,7 +3,8 @@
 
 #include <cstddef>
 
-// Fetching memory into the caches before it is used. Any address is allowed: nothing is accessed.
+// Fetches memory into the caches before it is used. Any address is allowed: a prefetch does not
+// fault.
 namespace udapl {
 
 inline void prefetch_for_read(const void* line) noexcept { __builtin_prefetch(line); }

@@ -6,8 +6,8 @@
 
 namespace udapl {
 
-// Makes text from outside (names in files, of peers and devices) fit for a terminal and a log:
-// control characters, which a terminal might obey, become '?', line ends and tabs become blanks.
+// Makes text from outside (names in files, of peers and devices) safe for a terminal and a log:
+// control characters, which a terminal might execute, become '?'; line ends and tabs become blanks.
 // Valid UTF-8 is kept; other bytes above ASCII become '?'. The length does not change. No state.
 void make_printable(char* text, std::size_t length) noexcept;
 

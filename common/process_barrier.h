@@ -3,14 +3,15 @@
 
 namespace udapl {
 
-// The rare side of a protocol between threads whose frequent side has no fence: has every thread of
-// the process execute a full fence, by the system call membarrier. Without it (old kernels,
-// sandboxes) the caller sleeps for a millisecond, in which every processor has long written back
-// what its thread stored before. Thread-safe; takes microseconds. Not a cancellation point.
+// Makes every thread of the process execute a full memory fence, by the system call membarrier: for
+// a protocol between two threads, one of which is executed so often that it has no fence of its
+// own. If the kernel has no such call, or a sandbox forbids it, the caller sleeps for a
+// millisecond, after which all earlier stores of other threads are visible. Thread-safe; takes
+// microseconds. Not a cancellation point.
 void process_barrier() noexcept;
 
-// Prepares for it. Cheap while the process has one thread; otherwise the first call takes
-// milliseconds.
+// Prepares for process_barrier(). Cheap while the process has one thread; otherwise the first call
+// takes milliseconds.
 void prepare_process_barrier() noexcept;
 
 }  // namespace udapl

@@ -12,10 +12,10 @@
 
 namespace udapl {
 
-// The memory of the objects of a kind T that were destroyed last, for classes whose objects another
-// thread may still be reading when they are destroyed: a call on a handle that is freed meanwhile
-// finds the object's atomics and constants as they were, and leaves. Blocks are freed after
-// kBlocks others. The operators delete of T must call release(). One per kind and library, never
+// Keeps the memory of the objects of a kind T that were destroyed last, because another thread may
+// still be reading an object when it is destroyed: a call on a handle that is freed meanwhile finds
+// the object's atomics and constants unchanged, and returns. A block is freed after kBlocks others
+// were released. The operators delete of T must call release(). One per kind and library, never
 // destroyed. Thread-safe.
 template <class T>
 class Quarantine : private forks::Cache {

@@ -35,8 +35,7 @@ static_assert(std::is_trivially_copyable_v<Status>);
   return Status(dat_error(type, subtype));
 }
 
-// A value, or the status that says why there is none. `status().ok()` if and only if it has a
-// value.
+// A value, or the status that tells why there is none. `status().ok()` is true if there is a value.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -6,10 +6,11 @@
 
 namespace udapl {
 
-// Blocks signals in the calling thread for its own lifetime. A thread that is started meanwhile
-// inherits the mask for good: the application's threads handle the application's signals. Signals
-// that instructions raise (SIGSEGV, SIGBUS) are not blocked: the kernel kills a process that blocks
-// one when it is raised, although the program may have a handler, for crash logs for example.
+// Blocks signals in the calling thread during the lifetime of this object. A thread that is started
+// meanwhile inherits the mask for good, so that only the application's threads handle the
+// application's signals. Signals that instructions raise (SIGSEGV, SIGBUS) are not blocked: when
+// such a signal is raised while blocked, the kernel kills the process, although the program may
+// have a handler, for example for crash logs.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {

@@ -43,7 +43,8 @@ void UnsharedFd::open(Call call, void* argument) noexcept {
   enter();
 }
 
-// Closed under the lock: a child that was forked before would keep it.
+// Closes the descriptor under the lock, because a child that is forked between leaving the list and
+// the close would keep it.
 void UnsharedFd::reset() noexcept {
   if (!valid()) return;
   const ScopedLock guard(lock_);
@@ -53,7 +54,7 @@ void UnsharedFd::reset() noexcept {
 
 // ---- the list -----------------------------------------------------------------------------------
 
-// If the descriptor is none, errno remains.
+// Preserves errno if there is no descriptor.
 void UnsharedFd::enter() noexcept {
   struct stat file {};
   if (!fd_.valid() || ::fstat(fd_.get(), &file) != 0) return;
@@ -75,7 +76,7 @@ void UnsharedFd::leave() noexcept {
     first_ = next_;
 }
 
-// A program that closes descriptors that are not its own may have reused the number.
+// False if a program that closes descriptors which it does not own has reused the number.
 bool UnsharedFd::is_still_ours() const noexcept {
   struct stat file {};
   return ::fstat(fd_.get(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
@@ -85,8 +86,8 @@ bool UnsharedFd::is_still_ours() const noexcept {
 
 namespace {
 
-// Makes numbers of this process stand for nothing. Only calls that are permitted in a child of a
-// process with several threads.
+// Makes descriptor numbers of this process refer to /dev/null. Makes only calls that are permitted
+// in a child of a process with several threads.
 class StandIn {
  public:
   StandIn() noexcept = default;
@@ -98,7 +99,7 @@ class StandIn {
 
   void replace(int number) noexcept {
     if (fd_ < 0) open();
-    if (fd_ < 0) {  // there may be no other number
+    if (fd_ < 0) {  // no other descriptor may be free
       ::close(number);
       open();
       keeps_ = fd_ == number;
@@ -118,7 +119,8 @@ class StandIn {
 
 }  // namespace
 
-// Handlers of a library end with it. Fails only for lack of memory, and then children share.
+// The handlers are removed when the library is unloaded. Fails only for lack of memory; children
+// then share the descriptors.
 void UnsharedFd::detect_forks() noexcept {
   [[maybe_unused]] static const int error = ::pthread_atfork(&before_fork, &in_parent, &in_child);
 }

@@ -11,24 +11,24 @@
 
 namespace udapl {
 
-// Owns a descriptor that no forked child keeps open, because it keeps a connection alive or a
-// listener reachable: otherwise no peer would notice the death of this process while a child of it
-// lives. In a child the number stands for /dev/null before fork() returns there, so closing it is
-// harmless (docs/adr/0041). Children of _Fork(), vfork() and posix_spawn() keep it until they exec.
+// Owns a descriptor that forked children do not keep open. A child that kept a connection or a
+// listener open would prevent peers from noticing the death of this process. In a child, the number
+// refers to /dev/null before fork() returns, so that closing it is harmless (docs/adr/0041).
+// Children of _Fork(), vfork() and posix_spawn() keep the descriptor until they exec.
 //
-// Movable, not copyable. One object is used like an Fd: not by several threads at once. A call may
+// Movable, not copyable. Like an Fd, one object is not used by several threads at once. A call may
 // wait for a fork of another thread, and closes the descriptor with a lock held.
 class UnsharedFd {
  public:
   UnsharedFd() noexcept = default;
-  // Takes ownership of a descriptor. A child that was forked since it was opened keeps it.
+  // Takes ownership of a descriptor. Children that were forked after it was opened keep it.
   UnsharedFd(Fd fd) noexcept;  // NOLINT(google-explicit-constructor): nothing is lost
   UnsharedFd(UnsharedFd&& other) noexcept { *this = std::move(other); }
   UnsharedFd& operator=(UnsharedFd&& other) noexcept;
   ~UnsharedFd() { reset(); }
 
-  // Calls `open`, which makes one system call and returns the descriptor, and owns that as Fd::made
-  // does. No fork takes place in between, so `open` must not block.
+  // Calls `open`, which makes one system call and returns a descriptor, and takes ownership as
+  // Fd::made does. No fork can take place in between, so `open` must not block.
   template <class Open>
   [[nodiscard]] static UnsharedFd made(Open open) noexcept {
     UnsharedFd result;
@@ -52,7 +52,7 @@ class UnsharedFd {
   static void in_parent() noexcept UDAPL_RELEASE(lock_);
   static void in_child() noexcept UDAPL_RELEASE(lock_);
 
-  // The list of all valid ones. The lock is held by a thread that forks.
+  // The list of all valid objects. A thread that forks holds the lock.
   static constinit Mutex lock_;
   static constinit UnsharedFd* first_ UDAPL_GUARDED_BY(lock_);
 
@@ -60,7 +60,7 @@ class UnsharedFd {
   bool entered_ = false;
   UnsharedFd* next_ = nullptr;
   UnsharedFd* previous_ = nullptr;
-  dev_t device_ = 0;  // with inode_: what the descriptor stood for when it was entered
+  dev_t device_ = 0;  // with inode_: the file of the descriptor when it was entered into the list
   ino_t inode_ = 0;
 };
 

@@ -33,7 +33,7 @@ Deadline deadline_after(std::uint32_t timeout_us) noexcept {
 }
 
 WaitWord::Wakeup WaitWord::change() noexcept {
-  // seq_cst on both sides: either the sleeper sees the new word or we see the sleeper.
+  // seq_cst on both sides: either the sleeper sees the new word, or this thread sees the sleeper.
   word_.fetch_add(1, std::memory_order_seq_cst);
   const bool sleepers = sleepers_.load(std::memory_order_seq_cst) != 0;
   if (Waker* const waker = waker_.load(std::memory_order_seq_cst)) waker->wake();

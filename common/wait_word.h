@@ -47,9 +47,9 @@ class WaitWord {
   }
   void signal() noexcept { const Wakeup now = change(); }
 
-  // The second half of signal(): its destructor wakes the threads that slept when the word
-  // changed. So the word can be changed under a lock that they take first, and they are woken once
-  // it is released. The word may have been destroyed by then: only its address is used.
+  // The second half of signal(): its destructor wakes the threads that slept when the word changed.
+  // This allows to change the word under a lock that these threads acquire first, and to wake them
+  // after it is released. The word may have been destroyed by then: only its address is used.
   class [[nodiscard]] Wakeup {
    public:
     Wakeup() = default;
@@ -68,7 +68,7 @@ class WaitWord {
     explicit Wakeup(const std::atomic<std::uint32_t>* address) noexcept : address_(address) {}
     void wake() const noexcept;
 
-    const std::atomic<std::uint32_t>* address_ = nullptr;  // where they sleep; null: none does
+    const std::atomic<std::uint32_t>* address_ = nullptr;  // the futex; null: no thread sleeps
   };
   // The first half: changes the word and calls the waker.
   Wakeup change() noexcept;
@@ -82,7 +82,8 @@ class WaitWord {
   // it, then compares value() once more, then sleeps. The waker must stay valid as long as the word
   // may be signalled.
   void set_waker(Waker* waker) noexcept { waker_.store(waker, std::memory_order_seq_cst); }
-  // The same, unless there is another waker; then returns false. end_waker() leaves another one.
+  // Like set_waker(), unless there is another waker: then returns false. end_waker() removes only
+  // this waker.
   [[nodiscard]] bool try_waker(Waker& waker) noexcept {
     Waker* before = nullptr;
     return waker_.compare_exchange_strong(before, &waker, std::memory_order_seq_cst) ||

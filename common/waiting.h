@@ -28,12 +28,12 @@ class Inside {
   static constinit thread_local const Inside* innermost_;
 };
 
-// A thread that waits until other threads have left something. All such threads of the process
-// (more exactly, of one library, since this is linked statically) are in a list, so that a thread
-// that would close a cycle of waits detects that before it waits (docs/adr/0034).
+// A thread that waits until other threads have left an object or a call. All such threads of a
+// library are in a list, so that a thread that would complete a cycle of waits detects that before
+// it waits (docs/adr/0034).
 //
-// Thread-safe: an object belongs to the thread that made it, the list to all. begin() and end() may
-// be called with any lock held except those that is_blocked_by() acquires.
+// Thread-safe: an object belongs to the thread that created it, the list to all threads. begin()
+// and end() may be called with any lock held except those that is_blocked_by() acquires.
 class Waiting {
  public:
   Waiting(const Waiting&) = delete;
@@ -44,11 +44,11 @@ class Waiting {
   [[nodiscard]] bool begin() noexcept;
   void end() noexcept;  // no effect unless begun
 
-  // For is_blocked_by(): whether that thread made this object.
+  // For is_blocked_by(): whether `thread` has created this object.
   [[nodiscard]] bool is_thread(pthread_t thread) const noexcept {
     return ::pthread_equal(thread_, thread) != 0;
   }
-  // Whether its thread is inside a call on behalf of `what`.
+  // Whether the thread of this object is inside a call on behalf of `what`.
   [[nodiscard]] bool is_inside(const void* what) const noexcept {
     return Inside::among(inside_, what);
   }
@@ -67,7 +67,7 @@ class Waiting {
   const pthread_t thread_;
   const Inside* const inside_;
   bool begun_ = false;
-  bool seen_ = false;  // by a search
+  bool seen_ = false;  // a search has visited it
   Waiting* next_ = nullptr;
 };
 

@@ -40,8 +40,8 @@ class Worker {
   void cancel(const void* owner) noexcept UDAPL_EXCLUDES(lock_) {
     cancel_if(owner, [](Job&) { return true; });
   }
-  // The same for those for which `unwanted(job)` returns true. Called with the lock held, so it may
-  // also change a job.
+  // Destroys those of them for which `unwanted(job)` returns true. `unwanted` is called with the
+  // lock held, so it may also change a job.
   template <class Unwanted>
   void cancel_if(const void* owner, Unwanted unwanted) noexcept UDAPL_EXCLUDES(lock_);
 

@@ -50,9 +50,9 @@ class BlockSignals {
   sigset_t pending_;
 };
 
-// Opens a pipe or a terminal through a description of our own, because only that may be made
-// non-blocking: the original one is shared. It is closed after the write, so that it does not keep
-// readers of a pipe waiting for the end.
+// Opens a pipe or a terminal again, to get an open file description of our own: the original one
+// must not be made non-blocking, because other processes may share it. The new one is closed after
+// the write, so that readers of a pipe do not wait for its end.
 Fd own_description(int fd) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -70,8 +70,9 @@ ssize_t write_stream(int fd, const char* text, std::size_t length) noexcept {
     return -1;
   }
   if (const Fd own = own_description(fd); own.valid()) return ::write(own.get(), text, length);
-  // Another user's terminal, no /proc, or no descriptor left. There was room a moment ago, and a
-  // write of at most PIPE_BUF does not wait unless another process has filled the pipe since.
+  // It cannot be opened again: another user's terminal, no /proc, or no descriptor left. There was
+  // room a moment ago, so a write of at most PIPE_BUF waits only if another process has filled the
+  // pipe since.
   return ::write(fd, text, length);
 }
 

@@ -7,8 +7,8 @@
 #include "common/tracing/trace.h"
 
 // Passes the reason of an error to the application, at every trace level: dat_last_cause() of
-// <dat/dat_diagnosis_extensions.h>. Works in libdat2 and in providers; under another registry,
-// which does not support causes, the application gets none. Thread-safe; no state here.
+// <dat/dat_diagnosis_extensions.h>. Works in libdat2 and in providers. Other registries do not
+// support causes: with those the application gets none. Thread-safe; has no state.
 namespace udapl::cause {
 
 // Makes the text the thread's last cause, for the call that will return `code`. A line that begins
@@ -30,8 +30,8 @@ namespace udapl::cause {
     ::udapl::cause::note((code), __VA_ARGS__);   \
   } while (false)
 
-// The same for a system call's `error`, an errno value, whose text is added: "...: Permission
-// denied (EACCES)", and advice for the application where there is some.
+// Like UDAPL_EXPLAIN, for a system call's `error`, an errno value: adds its text ("...: Permission
+// denied (EACCES)") and advice for the user, if there is any.
 #define UDAPL_EXPLAIN_ERRNO(level, code, error, format, ...)                                \
   do {                                                                                      \
     UDAPL_TRACE_ERROR(level, code, format ": %s" __VA_OPT__(, ) __VA_ARGS__,                \

@@ -9,9 +9,9 @@
 
 namespace udapl::trace {
 
-// Reports why a set-up call was refused even where only errors are shown: most programs exit then,
-// and show their users no more than a number. Lives on the stack while the call runs; the trace
-// points in the call store the reason in it. Used by one thread. Nests.
+// Reports why a set-up call was refused even if only errors are shown, because most programs then
+// exit and show their users only a number. Lives on the stack while the call runs; the trace points
+// in the call store the reason in it. Used by one thread. Nests.
 class Refusal {
  public:
   // `call` is a static string.
@@ -23,9 +23,9 @@ class Refusal {
   Refusal(const Refusal&) = delete;
   Refusal& operator=(const Refusal&) = delete;
 
-  // Used when the call is about to return `code`. Writes an error record, unless one was written
-  // already, or programs make such calls on trial: to find a free connection qualifier, or where
-  // mark_expected() was called.
+  // Called when the call is about to return `code`. Writes an error record, unless one was written
+  // already or the failure is expected: programs try connection qualifiers to find a free one, and
+  // mark_expected() may have been called.
   void report(DAT_RETURN code) const noexcept;
 
   // ---- for trace points; without a Refusal in this thread they do nothing -----------------------
@@ -33,7 +33,7 @@ class Refusal {
   [[nodiscard]] static bool has_reason() noexcept;    // whether the call has one
   static void set_reason(const char* text) noexcept;  // the last one counts
   static void mark_shown() noexcept;                  // an error record was written as text
-  static void mark_expected() noexcept;               // the program only tries
+  static void mark_expected() noexcept;               // the program expects that this may fail
 
  private:
   const char* const call_;

@@ -19,8 +19,8 @@ class RateLimit {
 
   constexpr RateLimit() noexcept = default;
 
-  // Returns whether a record may be written now, and in `suppressed` how many were not since the
-  // last one.
+  // Returns whether a record may be written now; `suppressed` becomes the number of those that were
+  // suppressed since the last one.
   [[nodiscard]] bool admit(Clock::time_point now, unsigned& suppressed) noexcept {
     constexpr Clock::rep kStep = Clock::duration(kInterval).count();
     const Clock::rep time = now.time_since_epoch().count();

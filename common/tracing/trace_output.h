@@ -9,9 +9,9 @@
 
 namespace udapl::trace {
 
-// A sink of records: stderr, a file, the system's log. Whatever state it is in, the caller does not
-// wait and gets no signal: records that cannot be written are counted, and the next one that can be
-// is preceded by a record that states their number. Thread-safe without locks; errno is not
+// A sink of records: stderr, a file, the system's log. The caller never waits and gets no signal,
+// whatever the state of the sink: records that cannot be written are counted, and the next one that
+// can be written is preceded by a record with their number. Thread-safe without locks; errno is not
 // preserved.
 class Output {
  public:
