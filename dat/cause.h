@@ -15,14 +15,14 @@ namespace udapl::dat::cause {
 // Replaces status and text. A text that is too long is cut and ends with "...".
 void set(DAT_RETURN status, std::string_view text) noexcept;
 
-// Clears the text, so that a text found later was set since.
+// Clears the text: a text that is found later was then set after this call.
 void clear() noexcept;
 
 // The text, whatever its status; "" if there is none.
 [[nodiscard]] const char* text() noexcept;
 
-// dat_last_cause: the text if it is about `status`, else one made from the name of `status`. Valid
-// until the next call of set or explain in this thread. Not null.
+// dat_last_cause: the text if it was set for `status`, otherwise one made from the name of
+// `status`. Valid until the next call of set or explain in this thread. Not null.
 [[nodiscard]] const char* explain(DAT_RETURN status) noexcept;
 
 }  // namespace udapl::dat::cause

@@ -21,7 +21,7 @@ namespace udapl::dat {
 
 namespace {
 
-// No real file is that large; the limit is for an override that names an endless device.
+// No real file is that large. The limit is needed if DAT_OVERRIDE names an endless device.
 constexpr std::size_t kMaxFileSize = std::size_t{16} << 20;
 constexpr const char* kNoInputInTime = "it is a pipe or a device that delivered no data in time";
 
@@ -42,7 +42,7 @@ std::string read_file(const std::string& path, Clock::time_point until, std::str
     resources_exhausted = is_want(errno);
     return describe(errno);
   }
-  // If read at once, a FIFO that has no writer yet would seem to be empty.
+  // Without this wait, a FIFO that has no writer yet would seem to be empty.
   if (S_ISFIFO(status.st_mode) && !await_input(file.get(), until)) return kNoInputInTime;
   constexpr std::size_t kPiece = 16384;  // not on the stack, which may be small
   for (;;) {

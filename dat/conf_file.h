@@ -31,8 +31,9 @@ struct ConfFile {
   }
 };
 
-// Only the file named by DAT_OVERRIDE if that is set and not empty, and the program is not set-uid;
-// otherwise dat.conf in the configured system folder, /etc and /etc/rdma.
+// The places of dat.conf: if DAT_OVERRIDE is set and not empty, and the program is not set-uid,
+// only the file that it names; otherwise dat.conf in the configured system folder, /etc and
+// /etc/rdma.
 [[nodiscard]] std::vector<std::string> conf_locations();
 
 // The configuration for the process: read_conf_file(conf_locations()). If DAT_OVERRIDE is set but

@@ -39,9 +39,9 @@ class IaTable {
   // Frees a number in use.
   void remove(DAT_IA_HANDLE handle) noexcept;
 
-  // Claims a number for closing: true for one caller only, until cancel_close. The number still
-  // maps to its pointer. The pointer, which the provider may reuse at any time, maps to this number
-  // only if no other number has it.
+  // Claims a number for closing. Returns true to one caller only, until cancel_close. The number
+  // still maps to its pointer. The provider may reuse the pointer for a new IA at any time: it maps
+  // to this number only if no other number has it.
   [[nodiscard]] bool begin_close(DAT_IA_HANDLE handle) noexcept;
   void cancel_close(DAT_IA_HANDLE handle) noexcept;
 

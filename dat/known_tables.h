@@ -22,7 +22,7 @@ class KnownTables {
   KnownTables(const KnownTables&) = delete;
   KnownTables& operator=(const KnownTables&) = delete;
 
-  // If there is no free slot, the table is checked anew at each use: see read_table.
+  // If there is no free slot, the table is checked by read_table() at each use instead.
   void add(const DAT_PROVIDER* table) noexcept {
     for (std::size_t i = 0; i < kSlots; ++i) {
       std::atomic<const DAT_PROVIDER*>& slot = slots_[(hash(table) + i) % kSlots];
@@ -68,8 +68,8 @@ class KnownTables {
   return address >= kLowest && address < kBeyond && address % alignof(void*) == 0;
 }
 
-// Copies a table that was not registered, as a provider may use for its own objects. `table` may be
-// any address: returns false if the memory there cannot be read, or if it cannot be a table. Slow.
+// Copies a table that was not registered: a provider may use one for its own objects. `table` may
+// be any address: returns false if the memory there cannot be read, or cannot be a table. Slow.
 [[nodiscard]] bool read_table(const DAT_PROVIDER* table, DAT_PROVIDER& copy) noexcept;
 // Whether the address is in a library or in the program, as that of a function must be.
 [[nodiscard]] bool is_function(const void* address) noexcept;

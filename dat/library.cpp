@@ -27,7 +27,8 @@ int make_registry_global() {
     return RTLD_GLOBAL;
   static void* const handle = ::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
   if (handle != nullptr && is_in_own_namespace(handle)) return RTLD_LOCAL;
-  // In a program into which the registry is linked, there is no such library, and no need for it.
+  // If the registry is linked into the program statically, there is no library to open, and no
+  // need.
   if (handle == nullptr ||
       ::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr)
     UDAPL_TRACE(kDetail, "the visibility of %s is unchanged", self.dli_fname);

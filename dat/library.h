@@ -19,9 +19,9 @@ struct LoadResult {
   std::string failure;  // the dynamic linker's message, if not loaded
 };
 
-// Loads provider libraries. The registry owns no library: what is loaded stays loaded, because
-// threads of a provider, its thread-local destructors and other libraries bound to its symbols may
-// outlive the last IA. The seam exists so that the registry can be tested without libraries.
+// Loads provider libraries. Libraries are never unloaded, because a provider's threads, its
+// thread-local destructors, and other libraries bound to its symbols may outlive the last IA. An
+// interface, so that the registry can be tested without libraries.
 class Loader {
  public:
   Loader() = default;
@@ -29,8 +29,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
   virtual ~Loader() = default;
 
-  // Thread safe. Runs the library's constructors, which may call the registry: call with no lock
-  // held. Loading what is loaded already is cheap and not an error.
+  // Thread safe. Runs the library's constructors, which may call the registry: call it with no lock
+  // held. To load a library again is cheap and not an error.
   virtual LoadResult load(const std::string& path) = 0;
 };
 

@@ -104,7 +104,8 @@ Status Registry::open_ia(const Registration& registration, const OpenRequest& re
 }
 
 Result<OpenedIa> Registry::open(const OpenRequest& request) {
-  std::list<OpenIa> record(1);  // first: once the provider has opened the IA, nothing here may fail
+  // Allocated first, because after the provider has opened the IA nothing here may fail.
+  std::list<OpenIa> record(1);
   OpenedIa opened;
   Result<ProviderLease> lease = with_provider(
       {request.name, request.major, request.minor, request.thread_safe},
@@ -135,7 +136,8 @@ Status Registry::close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) {
     ScopedLock lock(mutex_);
     record = std::find_if(open_ias_.begin(), open_ias_.end(),
                           [&](const OpenIa& open) { return open.number == number; });
-    if (record == open_ias_.end()) {  // its open has not returned yet: the caller guessed it
+    // No open has returned this IA yet: the caller has guessed the handle.
+    if (record == open_ias_.end()) {
       table_.cancel_close(number);
       return failure(DAT_INVALID_HANDLE, DAT_INVALID_HANDLE_IA);
     }

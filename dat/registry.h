@@ -84,15 +84,15 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // Opens the best provider that can be loaded, is registered after its init, and opens. Entries
-  // with the same key are alternatives, tried in file order; those that do not work are passed
-  // over. Fails with the code of the first provider whose open failed, unchanged, or with
+  // Opens the IA by the best provider that can be loaded, is registered after its init, and opens.
+  // Entries with the same key are alternatives: they are tried in file order, and those that fail
+  // are passed over. Fails with the unchanged code of the first provider whose open failed, or with
   // PROVIDER_NOT_FOUND and an explanation on stderr; in both cases the full explanation becomes the
   // thread's last cause. May block.
   Result<OpenedIa> open(const OpenRequest& request) UDAPL_EXCLUDES(mutex_);
 
-  // Closes an IA; returns the provider's code if it refuses. After the last close of an entry its
-  // fini has been called. May block. `ia` is a number or a provider's pointer.
+  // Closes an IA; returns the provider's code if the provider refuses. The last close of an entry
+  // also calls its fini. May block. `ia` is a number or a provider's pointer.
   Status close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags) UDAPL_EXCLUDES(mutex_);
 
   // dat_registry_add_provider and dat_registry_remove_provider.
@@ -121,7 +121,7 @@ class Registry {
   struct OpenIa {
     DAT_IA_HANDLE number = nullptr;
     ProviderLease lease;
-    int pins = 0;  // related() is querying it: close waits
+    int pins = 0;  // calls of related() that are querying it: close waits for them
     bool closing = false;
   };
 
@@ -164,7 +164,7 @@ class Registry {
   std::list<OpenIa> open_ias_ UDAPL_GUARDED_BY(mutex_);
   // Opened by extension operations.
   std::list<ProviderLease> extension_leases_ UDAPL_GUARDED_BY(mutex_);
-  std::thread::id turn_thread_ UDAPL_GUARDED_BY(mutex_);  // none: the turn is free
+  std::thread::id turn_thread_ UDAPL_GUARDED_BY(mutex_);  // the holder of the turn, or none
   Entry* turn_entry_ UDAPL_GUARDED_BY(mutex_) = nullptr;
 };
 

@@ -41,7 +41,7 @@ DAT_RETURN Registry::extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list
 // The provider gets the name in place of the handle; what it opens is not an IA of the table but an
 // object of its own, which the consumer passes to extension_close later.
 DAT_RETURN Registry::extension_open(DAT_NAME_PTR name, DAT_EXTENDED_OP op, va_list args) {
-  // First: once the provider has opened it, nothing here may fail.
+  // Allocated first, because after the provider has opened it nothing here may fail.
   std::list<ProviderLease> kept(1);
   Result<ProviderLease> lease =
       with_provider(extension_key(name), [&](const Registration& provider) {

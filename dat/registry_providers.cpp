@@ -16,8 +16,8 @@ ProviderLease::~ProviderLease() {
   if (registry_ != nullptr) registry_->release(entry_, *registration_);
 }
 
-// Waits until no provider is being initialised or finalised, and then keeps others from starting
-// that.
+// Waits until no provider is being initialised or finalised, and then keeps other threads from
+// initialising or finalising one.
 class UDAPL_SCOPED_CAPABILITY Registry::Turn {
  public:
   Turn(Registry& registry, Entry& entry) UDAPL_EXCLUDES(registry.mutex_) : registry_(registry) {
@@ -68,8 +68,8 @@ void Registry::finalise(Entry& entry) noexcept {
   Turn turn(*this, entry);
   {
     ScopedLock lock(mutex_);
-    // A provider without fini stays initialised. Another thread may have opened, or finalised,
-    // first.
+    // A provider without fini stays initialised. Another thread may have opened or finalised this
+    // one meanwhile.
     if (entry.users != 0 || !entry.initialised || entry.entry_points.fini == nullptr) return;
     entry.initialised = false;
   }
@@ -119,7 +119,7 @@ bool Registry::load(Entry& entry, std::vector<PassedOver>& passed_over) {
     return false;
   }
   ScopedLock lock(mutex_);
-  if (entry.loaded) return true;  // another thread was faster, and may be calling them
+  if (entry.loaded) return true;  // another thread has loaded it meanwhile
   entry.loaded = true;
   entry.entry_points = result.entry_points;
   if (entry.entry_points.init == nullptr) entry.entry_points.fini = nullptr;
@@ -143,7 +143,7 @@ ProviderLease Registry::initialise(Entry& entry, std::vector<PassedOver>& passed
   bool call_init = false;
   {
     ScopedLock lock(mutex_);
-    ProviderLease lease = lease_if_ready(entry);  // another thread was faster
+    ProviderLease lease = lease_if_ready(entry);  // another thread may have initialised it
     if (lease) return lease;
     call_init = !entry.initialised && entry.entry_points.init != nullptr;
   }

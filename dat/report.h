@@ -65,7 +65,7 @@ class Report {
   std::set<std::string> reported_ UDAPL_GUARDED_BY(mutex_);
 };
 
-// The same for the caller of the open, dat_last_cause(): everything, with advice, even if it was
+// The text of dat_last_cause() for the caller of the open: everything, with advice, even if it was
 // reported before. The first line states what failed, the others are indented; no newline at the
 // end.
 [[nodiscard]] std::string cause_of(const ConfFile& file, const NotFound& failure);

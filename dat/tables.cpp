@@ -133,7 +133,7 @@ bool Tables::contains(std::string_view name) const {
 Status Tables::add(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& info, Entry* owner) {
   for (const Registration& other : registrations_) {
     if (!(key_of(other.info) == key_of(info))) continue;
-    // Two entries of one chain may each have their own.
+    // Two entries of one chain may each have a registration of their own.
     const auto defines_key = [&](const Entry* entry) {
       return entry != nullptr && key_of(entry->info) == key_of(info);
     };
@@ -154,14 +154,14 @@ Status Tables::remove(const DAT_PROVIDER& provider, const DAT_PROVIDER_INFO& inf
   auto best = registrations_.end();
   for (auto it = registrations_.begin(); it != registrations_.end(); ++it) {
     if (!(key_of(it->info) == key_of(info))) continue;
-    // Among the alternatives of one chain: the caller's own, else one of that provider, else any.
+    // Of the alternatives of one chain, prefers the caller's own, then one of that provider.
     const bool own = caller != nullptr && it->owner == caller;
     if (best == registrations_.end() || own || it->provider == &provider) best = it;
     if (own) break;
   }
   if (best == registrations_.end()) return failure(DAT_PROVIDER_NOT_FOUND, DAT_NAME_NOT_REGISTERED);
   if (best->users != 0) return failure(DAT_PROVIDER_IN_USE);
-  // Removed outside of fini: the next open must call init again.
+  // If it was removed outside of fini, the next open must call init again.
   if (best->owner != nullptr && best->owner->users == 0) best->owner->initialised = false;
   registrations_.erase(best);
   return {};

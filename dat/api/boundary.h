@@ -18,9 +18,9 @@ namespace udapl::dat {
 // returns INSUFFICIENT_RESOURCES.
 struct ResourcesExhausted {};
 
-// Runs the body of an API function that may allocate. None of our exceptions leaves it; the end of
-// a thread by pthread_exit, which GCC implements as an exception, must. The call and its return are
-// traced under the name of the calling function.
+// Runs the body of an API function that may allocate. No exception of ours leaves it, but the
+// exception by which GCC implements pthread_exit must. Traces the call and its return under the
+// name of the calling function.
 template <class Body>
 DAT_RETURN boundary(Body&& body, const char* function = __builtin_FUNCTION()) {
   const NotCancelled scope;

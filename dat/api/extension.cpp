@@ -9,8 +9,8 @@ using namespace udapl::dat;
 
 namespace {
 
-// Whether this is a post or another operation of an object's provider. The registry is not involved
-// then: the handle is neither an IA's number nor the name of something to open.
+// Whether this is a post, or another operation on an object of a provider: the handle is neither an
+// IA's number nor the name of something to open. The registry only passes such operations on.
 bool is_providers(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
   if ((operation & (DAT_OPEN_EXTENSION_BASE | DAT_CLOSE_EXTENSION_BASE)) != 0) return false;
   if (!is_object_address(handle)) return false;
@@ -18,8 +18,8 @@ bool is_providers(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
   return known_tables().has(table) && table->handle_extendedop_func != nullptr;
 }
 
-// Whether the handle should be an object, since it is neither an IA's number nor the name of
-// something to open, and is none.
+// Whether the handle is invalid: it is not an object, although it is neither an IA's number nor the
+// name of something to open.
 bool is_no_object(DAT_HANDLE handle, DAT_EXTENDED_OP operation) noexcept {
   return (operation & DAT_OPEN_EXTENSION_BASE) == 0 && is_object_address(handle) &&
          !is_object<&DAT_PROVIDER::handle_extendedop_func>(handle);

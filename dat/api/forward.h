@@ -36,8 +36,8 @@ struct Constant {};
 template <auto Slot, auto... Others>
 inline constexpr bool kIsOneOf = (std::is_same_v<Constant<Slot>, Constant<Others>> || ...);
 
-// The data path: of the invalid handles only null and IA numbers are detected; no instruction is
-// spent on others, nor on slots that the provider left empty.
+// The data path: detects only null and IA numbers as invalid handles. It spends no instruction on
+// other invalid handles, nor on slots that the provider has left empty.
 template <auto Slot>
 inline constexpr bool kIsHot =
     kIsOneOf<Slot, &DAT_PROVIDER::ep_post_send_func,
@@ -110,8 +110,8 @@ inline DAT_RETURN forward_ia(const char* function, DAT_IA_HANDLE ia, Args... arg
   static_assert(kSlotTakes<Slot, Args...>);
   const DAT_IA_HANDLE provider_ia = ia_table().resolve(ia);
   if (provider_ia == nullptr) [[unlikely]] {
-    // Most of these calls create something, so a wrong IA is shown as an error. A program that
-    // closes an IA that it never opened usually knows why.
+    // A wrong IA is shown as an error, because most of these calls create an object. Not for close:
+    // programs close IAs that they never opened, and expect the failure.
     return refuse_handle(function, ia, DAT_INVALID_HANDLE_IA,
                          kIsClose<Slot> ? trace::kNormal : trace::kError);
   }

@@ -50,7 +50,7 @@ Registry* make_registry() {
   }
   auto loader = std::make_unique<DlLoader>();
   auto* const made = new Registry(std::move(configuration), *loader, ia_table());
-  static_cast<void>(loader.release());  // lives as long as the registry: for ever
+  static_cast<void>(loader.release());  // lives as long as the registry, which is never destroyed
   return made;
 }
 
@@ -100,7 +100,7 @@ DAT_RETURN trace_return(const char* function, DAT_HANDLE handle, DAT_RETURN code
 
 DAT_RETURN refuse_handle(const char* function, DAT_HANDLE handle, DAT_RETURN_SUBTYPE subtype,
                          trace::Level level) noexcept {
-  ensure_tracing();  // a program's first call may be one with a bad handle
+  ensure_tracing();  // the first call of a program may have a bad handle
   const DAT_RETURN code = dat_error(DAT_INVALID_HANDLE, subtype);
   if (trace::enabled(level))
     trace::write_error(level, code, function, "%p is not a handle", handle);

@@ -25,8 +25,8 @@ extern constinit std::atomic<bool> tracing_started;
 // effect.
 [[gnu::cold, gnu::noinline]] void start_tracing() noexcept;
 
-// What every API function does first that may be a program's first: so the first call is traced
-// as well, and variables that a program sets before that call count.
+// Called at the beginning of every API function that may be the first one a program calls: so that
+// call is traced as well, and the variables that the program has set before it take effect.
 [[gnu::always_inline]] inline void ensure_tracing() noexcept {
   if (!tracing_started.load(std::memory_order_acquire)) [[unlikely]]
     start_tracing();

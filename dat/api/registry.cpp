@@ -14,8 +14,8 @@ using namespace udapl::dat;
 
 namespace {
 
-// Existing programs rely on success if the maximum is too small, except for 0. A negative maximum
-// means room for nothing.
+// Succeeds even if the maximum is too small, because existing programs rely on that; but not if it
+// is 0. A negative maximum means that there is no room.
 DAT_RETURN list_providers(Registry& reg, DAT_COUNT max, DAT_COUNT* count,
                           DAT_PROVIDER_INFO** list) {
   if (count == nullptr) {
