@@ -16,7 +16,8 @@
 
 namespace udapl {
 
-// Makes sink call `call` with its arguments, as its last act.
+// Makes sink call `call` with its arguments, and does nothing after it: the sink may destroy
+// objects.
 void make_call(transport::ConnectionSink& sink, SinkCall call, transport::PrivateData from_peer,
                transport::BreakCause cause) noexcept;
 
@@ -66,7 +67,7 @@ class ConnectionReport {
   }
   // Cancels pending calls about the outcome of a connection: SinkGate::cancel.
   void cancel_outcome() noexcept { gate_.cancel(kOutcome); }
-  // The same, and waits for a running call: SinkGate::drain.
+  // Likewise, and waits for a running call: SinkGate::drain.
   void drain_outcome() noexcept { gate_.drain(kOutcome); }
   // Drains all calls.
   void drain() noexcept { gate_.drain(); }

@@ -34,13 +34,14 @@ struct Interface {
 [[nodiscard]] bool in_loopback_network(const Interface& interface,
                                        const transport::SocketAddress& address) noexcept;
 
-// Resolves `text` with getaddrinfo; empty if there is no such address. kNumeric: numeric addresses,
-// with a scope ("fe80::1%eth0"), without a name server. kHostName: host names, too, which blocks.
+// Resolves `text` with getaddrinfo; empty if there is no such address. kNumeric: only numeric
+// addresses, also with a scope ("fe80::1%eth0"), without a name server. kHostName: also host names,
+// which blocks.
 enum class Lookup : std::uint8_t { kNumeric, kHostName };
 [[nodiscard]] std::vector<transport::SocketAddress> addresses_of(const std::string& text,
                                                                  Lookup lookup);
 
-// Whether `name` has the form of a numeric address, so that no name server need be asked.
+// Whether `name` has the form of a numeric address, so that no name server need be queried.
 [[nodiscard]] bool is_numeric(std::string_view name) noexcept;
 
 // For example "eth0 192.0.2.7, ib0 192.0.3.7"; "none" if there is none.

@@ -30,8 +30,8 @@ class RequestQueue {
 
   // Takes `request`. Returns false if memory ran out; the caller then keeps it.
   [[nodiscard]] bool add(Request& request) noexcept UDAPL_EXCLUDES(lock_);
-  // Afterwards no new sink call begins. Waits for a call that runs in another thread: hold no lock
-  // that the sink may take. Idempotent.
+  // No sink call begins after this. Waits for a call that runs in another thread: hold no lock that
+  // the sink may acquire. Idempotent.
   void close() noexcept { gate_.close(); }
 
  private:

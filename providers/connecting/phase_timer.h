@@ -11,8 +11,9 @@ namespace udapl {
 // an enumeration with kNothing, the phase without a limit.
 //
 // Not thread-safe: its functions are called under the owner's lock. The callback runs without a
-// lock (see Timer) and may stem from an earlier start: it must check with take_due(). Declare it
-// among the last members: the destructor waits for a call that runs in another thread.
+// lock (see Timer), and the timer may have been started again meanwhile: so the callback calls
+// take_due(). Declare it among the last members: the destructor waits for a call that runs in
+// another thread.
 template <class Phase>
 class PhaseTimer {
  public:
@@ -30,7 +31,7 @@ class PhaseTimer {
     timer_.stop();
   }
   // Called in the callback: ends the phase whose time limit has passed and returns it; kNothing if
-  // the callback stems from an earlier start.
+  // the time limit of the current phase has not passed.
   [[nodiscard]] Phase take_due() noexcept {
     if (phase_ == Phase::kNothing || Clock::now() < due_) return Phase::kNothing;
     return std::exchange(phase_, Phase::kNothing);

@@ -14,7 +14,7 @@ enum class SinkCall : std::uint8_t {
   kUnreachable,
   kTimedOut,
   kAcceptFailed,
-  kAsyncError,  // about the QP, not a connection; so are the last two
+  kAsyncError,  // this and the next two concern the QP, not a connection
   kDisconnected,
   kBroken,
   kSoftWatermark,

@@ -23,7 +23,7 @@ enum class CmAction : std::uint8_t {
   kTrace,         // a hint or an unknown event: the connection continues over its path
   kResolveRoute,  //
   kRequest,       // send the request
-  kRetry,         // resolving has failed: retry, or report the peer as unreachable
+  kRetry,         // resolution has failed: retry, or report the peer as unreachable
   kReply,         // the peer has accepted; this and the next three are reported to the QP
   kEstablished,   //
   kRejected,      //

@@ -85,7 +85,7 @@ Result<bool> RdmaConnection::start(const QpTerms& terms) {
   CmAddress from = to_cm(device, device.address, 0);
   CmAddress to = to_cm(device, endpoints_.remote, transport::port_of(endpoints_.remote_port));
   const auto timeout_ms = static_cast<int>(adapter_.environment().arp_timeout_ms);
-  // Bound first, so that the local port is known during the set-up.
+  // Binds the id first, so that the local port is known during the set-up.
   if (point::ended_cm("rdma_bind_addr", ::rdma_bind_addr(id_->get(), &from.any)) != 0 ||
       point::ended_cm("rdma_resolve_addr",
                       ::rdma_resolve_addr(id_->get(), nullptr, &to.any, timeout_ms)) != 0) {
@@ -149,8 +149,8 @@ std::unique_ptr<RdmaConnection> RdmaConnection::take(Adapter& adapter, RdmaConne
   CmOwner& owner = *self;
   self->id_.reset(new (std::nothrow) CmId(adapter.reactor(), *event.id, owner));
   if (self->id_ == nullptr) return nullptr;
-  // rdma_cm presents the peer's values from this side's point of view: responder resources for the
-  // peer's Reads, initiator depth for ours.
+  // rdma_cm gives the peer's values from the point of view of this side: responder resources for
+  // the peer's Reads, initiator depth for our Reads.
   self->peer_read_out_ = event.param.conn.responder_resources;
   self->peer_read_in_ = event.param.conn.initiator_depth;
   const ScopedLock lock(self->lock_);

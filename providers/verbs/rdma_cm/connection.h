@@ -26,7 +26,7 @@ class RdmaConnection final : public CmConnection, private CmOwner {
   static Result<std::unique_ptr<RdmaConnection>> create(Adapter& adapter, RdmaConnector& connector,
                                                         const transport::ConnectRequest& request,
                                                         ConnectionEnd& end);
-  // Passive side: takes over the id of an RDMA_CM_EVENT_CONNECT_REQUEST while that is handled.
+  // Passive side: takes over the id of an RDMA_CM_EVENT_CONNECT_REQUEST while the event is handled.
   // Returns null if memory ran out; the caller then keeps the id.
   static std::unique_ptr<RdmaConnection> take(Adapter& adapter, RdmaConnector& connector,
                                               const rdma_cm_event& event) noexcept;
@@ -50,7 +50,8 @@ class RdmaConnection final : public CmConnection, private CmOwner {
   // ---- for RdmaIncoming ------------------------------------------------------------------------
   // Rejects the request on behalf of the consumer.
   void reject(transport::PrivateData data) noexcept;
-  // The number of Reads that the peer serves, and that it wants to have outstanding towards us.
+  // The number of Reads that the peer serves at a time; the number that it wants to have
+  // outstanding.
   [[nodiscard]] int peer_read_in() const noexcept { return peer_read_in_; }
   [[nodiscard]] int peer_read_out() const noexcept { return peer_read_out_; }
 

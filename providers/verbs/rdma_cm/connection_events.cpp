@@ -63,7 +63,7 @@ void RdmaConnection::on_cm_event(const rdma_cm_event& event) noexcept {
       return on_rejected(event);
     case CmAction::kLost:
       return on_lost(event);
-    case CmAction::kPeerGone:  // before the decision, the peer can only give up
+    case CmAction::kPeerGone:  // the only event possible before the consumer's decision
       UDAPL_TRACE(kNormal, "%s has given up: %s", to_text(endpoints().remote).c_str(),
                   name_of(event.event));
       return;
@@ -107,7 +107,7 @@ void RdmaConnection::resolve_route() noexcept {
   unreachable();
 }
 
-// Retries after a time-out: the address was requested by a datagram, which may have been lost.
+// Tries again after a time-out, because the datagram that requested the address may have been lost.
 void RdmaConnection::resolve_again(const rdma_cm_event& event) noexcept {
   const Environment& environment = adapter_.environment();
   const bool address = event.event == RDMA_CM_EVENT_ADDR_ERROR;

@@ -20,7 +20,7 @@ namespace udapl::verbs {
 
 namespace {
 
-constexpr int kEventsPerTurn = 32;  // more must wait until timers and other descriptors were served
+constexpr int kEventsPerTurn = 32;  // timers and other descriptors are served before more are read
 
 }  // namespace
 
@@ -53,7 +53,7 @@ Result<std::unique_ptr<CmId>> RdmaConnector::make_id(CmOwner& owner) {
   Result<std::unique_ptr<CmId>> id = CmId::create(adapter_.reactor(), *channel_, owner);
   if (!id.ok()) return id;
   const Environment& environment = adapter_.environment();
-  // These are hints: a kernel that does not support them still connects.
+  // These options are hints: connections work even if the kernel does not support them.
   if (environment.tos != 0) {
     std::uint8_t tos = environment.tos;
     if (::rdma_set_option((*id)->get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) != 0)
@@ -70,9 +70,9 @@ Result<std::unique_ptr<CmId>> RdmaConnector::make_id(CmOwner& owner) {
 
 void RdmaConnector::retire(std::unique_ptr<CmId>&& id, Teardown how) noexcept {
   if (id == nullptr) return;
-  id->set_owner(*this);  // before the id is released: the former owner may still be using it
+  id->set_owner(*this);  // first: waits for a running call of the former owner, which uses the id
   const ScopedLock lock(lock_);
-  // The answer may have arrived already: at the former owner, or here before the id was in a list.
+  // The answer may have arrived already, at the former owner or here, before the id was in a list.
   const bool blocks = adapter_.device().iwarp() && id->awaits_outcome();
   const bool lingers = blocks || (how == Teardown::kAwaitPeer && !id->over());
   (lingers ? lingering_ : dead_).push_back(*id.release());
@@ -114,8 +114,8 @@ void RdmaConnector::on_readable() noexcept {
 }
 
 // The id lingers, waits to be destroyed, or is about to be put into a list by retire(), which then
-// sees that the id is over(), or has its outcome. A connection that is no longer wanted ends with
-// its id.
+// sees that the id is over() or has its outcome. If it has connected although no owner wants the
+// connection any more, the destruction of the id ends the connection.
 void RdmaConnector::on_cm_event(const rdma_cm_event& event) noexcept {
   point::event(event);
   auto& id = *static_cast<CmId*>(event.id->context);
@@ -126,7 +126,7 @@ void RdmaConnector::on_cm_event(const rdma_cm_event& event) noexcept {
   destruction_.post();
 }
 
-// Runs outside of event handling, so that rdma_destroy_id has no event to wait for.
+// Runs when no event is being handled, because rdma_destroy_id waits until events are acknowledged.
 void RdmaConnector::destroy_retired_ids() noexcept {
   Ids dead;
   {

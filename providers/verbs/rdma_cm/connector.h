@@ -24,13 +24,13 @@ class RdmaConnector final : public Connector, private CmOwner {
  public:
   // How an id leaves its owner.
   enum class Teardown {
-    kNow,       // destroyed as soon as that does not block: on iWARP after the outcome of a set-up
-    kAwaitPeer  // rdma_disconnect was called: kept until the peer has answered or rdma_cm gives up
+    kNow,       // destroyed as soon as this does not block: on iWARP after the outcome of a set-up
+    kAwaitPeer  // after rdma_disconnect: kept until the peer has answered or rdma_cm gives up
   };
 
   // INSUFFICIENT_RESOURCES. Throws std::bad_alloc.
   static Result<std::unique_ptr<Connector>> open(Adapter& adapter);
-  // Destroys lingering ids, without waiting for peers. But on iWARP the kernel waits for the
+  // Destroys lingering ids without waiting for peers. On iWARP, however, the kernel waits for the
   // outcome of set-ups.
   ~RdmaConnector() override;
   RdmaConnector(const RdmaConnector&) = delete;
@@ -46,7 +46,7 @@ class RdmaConnector final : public Connector, private CmOwner {
   Result<std::unique_ptr<CmId>> make_id(CmOwner& owner);
 
   // Takes an id that its owner no longer needs. Waits for a call of the owner that runs in another
-  // thread; as for CmId::set_owner, no lock of the owner is held, except by the driving thread.
+  // thread: as for CmId::set_owner, hold no lock of the owner, except in the driving thread.
   void retire(std::unique_ptr<CmId>&& id, Teardown how) noexcept UDAPL_EXCLUDES(lock_);
 
  private:

@@ -13,7 +13,7 @@ namespace udapl::verbs {
 
 namespace {
 
-// After such an event, no event follows that the owner waits for.
+// Whether the owner waits for no further event after this one.
 bool is_end(rdma_cm_event_type event) noexcept {
   switch (event) {
     case RDMA_CM_EVENT_DISCONNECTED:
@@ -58,8 +58,8 @@ CmId::CmId(Reactor& reactor, rdma_cm_id& id, CmOwner& owner) noexcept
 
 CmId::~CmId() { ::rdma_destroy_id(id_); }
 
-// Only the driving thread delivers events. So if it calls this, either no delivery is in progress,
-// or it is inside one and already holds the lock.
+// Only the driving thread delivers events. So if that thread calls this, either no delivery is in
+// progress, or it is inside a delivery and already holds the lock.
 void CmId::set_owner(CmOwner& owner) noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
   if (reactor_.driven_here()) {
     owner_ = &owner;

@@ -18,7 +18,7 @@ class Adapter;
 // decides. Owned by the listener, then by a CR.
 class RdmaIncoming final : public transport::IncomingConnection {
  public:
-  // Takes over the id of an RDMA_CM_EVENT_CONNECT_REQUEST while that is handled. On
+  // Takes over the id of an RDMA_CM_EVENT_CONNECT_REQUEST while the event is handled. On
   // INSUFFICIENT_RESOURCES the caller keeps the id.
   static Result<std::unique_ptr<RdmaIncoming>> create(Adapter& adapter, RdmaConnector& connector,
                                                       const rdma_cm_event& event);

@@ -35,8 +35,8 @@ Status RdmaListener::start(const transport::SocketAddress& place, DAT_CONN_QUAL 
   Result<std::unique_ptr<CmId>> id = connector_.make_id(*this);
   if (!id.ok()) return id.status();
   CmAddress where = to_cm(adapter_.device(), place, transport::port_of(conn_qual));
-  // Only at this address: peers could not find it elsewhere, and a wildcard would listen on all
-  // devices.
+  // Listens only at this address: peers could not find the listener at another one, and a wildcard
+  // would listen on all devices.
   int afonly = 1;
   if (where.any.sa_family == AF_INET6)
     ::rdma_set_option((*id)->get(), RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &afonly, sizeof afonly);

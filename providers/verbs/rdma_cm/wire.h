@@ -9,8 +9,8 @@
 #include <cstdint>
 
 // The private data of rdma_cm messages. InfiniBand and RoCE pad it with zeros to a fixed size, but
-// DAT consumers need the size that was sent. So messages carry the size in bytes that existing
-// providers take for padding (docs/adr/0008). iWARP preserves the size.
+// DAT consumers need the size that was sent. So we send the size as well, in bytes that existing
+// providers treat as padding (docs/adr/0008). iWARP preserves the size.
 namespace udapl::verbs {
 struct Device;
 }
@@ -45,7 +45,8 @@ inline constexpr std::size_t kRejectRoom = 148;
   return kRequestRoom;
 }
 
-// The same for all messages. Those that are padded need room for their size.
+// The most private data of each kind of message. Messages that are padded also need room for the
+// size.
 [[nodiscard]] transport::PrivateDataRoom data_room(Carrier carrier) noexcept;
 
 // Bytes to pass to rdma_cm.
@@ -63,8 +64,8 @@ struct Message {
 // A rejection by the consumer: begins with the header that OpenFabrics sends and expects.
 [[nodiscard]] Message make_reject(transport::PrivateData data, Carrier carrier) noexcept;
 
-// The data that the peer's consumer sent; includes the padding if the peer does not send the size.
-// The result refers to `received`.
+// The data that the peer's consumer has sent, including the padding if the peer does not send the
+// size. The result refers to `received`.
 [[nodiscard]] transport::PrivateData read_request(transport::PrivateData received, bool sized,
                                                   Carrier carrier) noexcept;
 [[nodiscard]] transport::PrivateData read_reply(transport::PrivateData received,
