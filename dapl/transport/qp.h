@@ -27,11 +27,11 @@ struct QpInit {
   int max_request;
   int max_recv_segments;
   int max_request_segments;
-  int max_rdma_read_in;   // reads that the peer may have in flight to this QP
-  int max_rdma_read_out;  // reads that this QP keeps in flight, fewer if the peer serves fewer;
-                          // further ones wait in the queue
-  int max_unseen;         // completions of kUnseen requests in request_cq, beyond its depth
-  bool solicited_only;    // of the QP's successful receives, only solicited ones notify
+  int max_rdma_read_in;      // reads that the peer may have in flight to this QP
+  int max_rdma_read_out;     // reads that this QP keeps in flight, fewer if the peer serves fewer;
+                             // further ones wait in the queue
+  int max_unseen;            // completions of kUnseen requests in request_cq, beyond its depth
+  bool solicited_only;       // of the QP's successful receives, only solicited ones notify
   bool delayed_ack = false;  // Sends and RDMA Writes complete when the peer has placed their
                              // data; false unless Attributes::delayed_ack
 };
