@@ -4,9 +4,11 @@
  *
  * All posts:
  *
- * - A post returns at once. Its completion is reported by a DAT_DTO_COMPLETION_EVENT on the receive
- *   or request EVD of the EP, in the order of posting per direction; DAT_COMPLETION_FLAGS determine
- *   whether there is an event and whether it notifies. An EP without such an EVD makes no events.
+ * - A post returns at once. Only on the software RNIC over TCP, a request that finds
+ *   max_request_dtos outstanding waits for the peer's confirmation of earlier RDMA Writes, at most
+ *   some 0.4 s. A DAT_DTO_COMPLETION_EVENT on the receive or request EVD of the EP reports the
+ *   completion, in the order of posting per direction; DAT_COMPLETION_FLAGS determine whether there
+ *   is an event and whether it notifies. An EP without such an EVD makes no events.
  * - Buffers must not be touched until the completion. iov_ownership_on_return says who owns the
  *   array of segments after the post; usually the application may reuse it when the post returns.
  * - Segments of length 0 are skipped. 0 segments, with a null array, make a message of length 0.
