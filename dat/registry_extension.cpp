@@ -38,8 +38,8 @@ DAT_RETURN Registry::extension_op(DAT_HANDLE handle, DAT_EXTENDED_OP op, va_list
   return call_slot<&DAT_PROVIDER::handle_extendedop_func>("dat_extension_op", handle, op, args);
 }
 
-// The provider gets the name in place of the handle; what it opens is not an IA of the table but an
-// object of its own, which the consumer passes to extension_close later.
+// The provider gets the name instead of a handle. It opens an object of its own, not an IA of the
+// table, and the consumer later passes that object to extension_close.
 DAT_RETURN Registry::extension_open(DAT_NAME_PTR name, DAT_EXTENDED_OP op, va_list args) {
   // Allocated first, because after the provider has opened it nothing here may fail.
   std::list<ProviderLease> kept(1);

@@ -136,8 +136,9 @@ class Cno : public ObjectHeader {
   DAT_OS_WAIT_PROXY_AGENT called_ UDAPL_GUARDED_BY(lock_){};  // the agent of the latest Upcall
   const Fd fd_;
   const std::unique_ptr<transport::EventDescriptor> shown_;  // contains fd_
-  // Where the only waiter sleeps. Created with the CQ of the first EVD that is created for the CNO,
-  // unless the CNO has a descriptor or an agent then. Given up for good by a second waiter.
+  // Where the only waiter sleeps. Created together with a CQ, for an EVD that is created for the
+  // CNO while no attached EVD has a CQ; not if the CNO has a descriptor, an agent or several
+  // waiters then. A second waiter gives it up for good.
   std::unique_ptr<transport::WaitPlace> place_ UDAPL_GUARDED_BY(lock_);
   int takers_ UDAPL_GUARDED_BY(lock_) = 0;          // threads in consume(), if there is `shown_`
   bool signalled_ UDAPL_GUARDED_BY(lock_) = false;  // fd_ is readable

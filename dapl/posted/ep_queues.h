@@ -84,8 +84,8 @@ class EpQueues : public ObjectHeader {
     return state_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool has_srq() const noexcept { return has_srq_; }
-  // Whether the EP is connecting and will post its ESTABLISHED event to `evd`, which until then
-  // holds back the EP's completions.
+  // Whether the EP is connecting and is still to post its ESTABLISHED event to `evd`, which holds
+  // back the EP's completions as long as this is true.
   [[nodiscard]] bool awaits_established_on(const Evd& evd) const noexcept {
     return awaits_established_on_.load(std::memory_order_acquire) == &evd;
   }

@@ -40,8 +40,9 @@ struct SocketAddress {
 };
 
 // The port that a connection qualifier maps to. Programs use process ids and random 64-bit values
-// as qualifiers: a value that is no port is folded into 33534..65534 as OpenFabrics does, so
-// that both ends agree. Two qualifiers that map to one port cannot be listened on at the same time.
+// as qualifiers: a value above 65535 is mapped into 33534..65534 in the same way as by OpenFabrics,
+// so that both ends agree. Programs cannot listen on two qualifiers that map to the same port at
+// the same time.
 [[nodiscard]] constexpr std::uint16_t port_of(DAT_CONN_QUAL qualifier) noexcept {
   constexpr DAT_CONN_QUAL kPorts = 65536;
   constexpr DAT_CONN_QUAL kFolded = 32001;

@@ -67,8 +67,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_trclvl_query(DAT_IA_HANDLE ia_handle, DAT_COUN
                                                DAT_COUNT* level);
 
 /**
- * Change a trace level of this process, for all its IAs of the same provider library and all its
- * threads, from the next trace point on.
+ * Change a trace level of this process, for all its IAs of the same provider library and for all
+ * its threads. Takes effect at the next trace point.
  *
  * @param[in] ia_handle  an open IA
  * @param[in] component  DAT_TRCLVL_DAT or DAT_TRCLVL_DAPL

@@ -18,7 +18,8 @@ class LeaseUse {
   [[nodiscard]] bool changed(std::uint32_t uses) noexcept {
     if (uses == uses_.load(std::memory_order_acquire)) return false;
     since_.store(0, std::memory_order_relaxed);
-    uses_.store(uses, std::memory_order_release);  // who finds it unchanged sees the above
+    // release: a thread that finds it unchanged afterwards sees what was stored before.
+    uses_.store(uses, std::memory_order_release);
     return true;
   }
   // Called if changed() has returned false. Returns whether the last change is long ago.

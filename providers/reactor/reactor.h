@@ -39,7 +39,7 @@ namespace udapl {
 // At any time at most one thread *drives*: it waits in epoll and runs handlers, timers and deferred
 // calls. To avoid needless thread switches, that thread is
 //  - an application thread inside block(), the leader. Other threads inside block() follow: each
-//    sleeps on its wait word. A leader makes way if it ends its lead before its wait has ended;
+//    sleeps on its wait word. A leader makes way if it gives up the role before its wait has ended;
 //  - an application thread inside progress() or poll(), for one turn;
 //  - otherwise the service thread, then called the guard, which sleeps in epoll without a time
 // limit    and without the role: another thread can claim that without waking the guard, which sees

@@ -4,8 +4,8 @@
  *
  * A notification from an enabled EVD on which no thread waits triggers the CNO. The trigger stays
  * until dat_cno_wait(), dat_cno_trigger() or the agent has consumed it; with other providers,
- * further notifications in between have no effect. The following loop, which does not rely on the
- * EVD that is named, misses nothing:
+ * further notifications in between have no effect. The following loop misses no event, since it
+ * does not rely on the EVD that is named:
  *
  *     for (;;) {
  *       for (each EVD of the CNO)

@@ -129,9 +129,9 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_common_connect(DAT_EP_HANDLE ep_handle,
  * End the connection, or abandon the attempt to establish one.
  *
  * Abrupt: outstanding posts complete with FLUSHED; transfers in progress may succeed or fail.
- * Graceful: no new requests are accepted, and those posted run to completion before the connection
- * ends in the same way; until then the EP is DISCONNECT_PENDING. While the EP is connecting, both
- * are abrupt. An EP that is already DISCONNECTED stays so, without an event.
+ * Graceful: no new requests are accepted, and posted ones complete before the connection ends in
+ * the same way; while they do, the EP is DISCONNECT_PENDING. While the EP is connecting, both are
+ * abrupt. An EP that is already DISCONNECTED is left unchanged, without an event.
  *
  * @param[in] ep_handle
  * @param[in] close_flags  DAT_CLOSE_GRACEFUL_FLAG; any other value means DAT_CLOSE_ABRUPT_FLAG

@@ -9,8 +9,8 @@
  *   some 0.4 s. A DAT_DTO_COMPLETION_EVENT on the receive or request EVD of the EP reports the
  *   completion, in the order of posting per direction; DAT_COMPLETION_FLAGS determine whether there
  *   is an event and whether it notifies. An EP without such an EVD makes no events.
- * - Buffers must not be touched until the completion. iov_ownership_on_return says who owns the
- *   array of segments after the post; usually the application may reuse it when the post returns.
+ * - Buffers must not be accessed before the completion. iov_ownership_on_return tells when the
+ *   application may reuse the array of segments; usually it may when the post has returned.
  * - Segments of length 0 are skipped. 0 segments, with a null array, make a message of length 0.
  * - Segments must lie in LMRs of the EP's zone that have the local read or write privilege. A
  *   provider may check this at the post or later (LOCAL_PROTECTION).
@@ -180,14 +180,14 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_hand
 
 /**
  * Write into memory of the peer, whose application is not notified. The data is in place when the
- * peer receives a message that was sent on the same EP afterwards.
+ * peer receives a message that was sent later on the same EP.
  *
- * A peer that polls the memory instead relies on its adapter. The software RNIC stores the last
- * bytes of a Write, up to 8, after all others, an aligned word at the end with a single store, and
- * the Writes of one EP in the order of posting: a thread that sees the end of a Write (by an atomic
- * load with acquire order) sees all of it and all earlier Writes. Receive buffers and the sinks of
- * RDMA Reads are filled in the same way. RDMA hardware usually behaves likewise; the specification
- * guarantees none of this.
+ * A peer may also poll the memory, but the specification does not guarantee that this works. The
+ * software RNIC stores the Writes of one EP in the order of posting, the last bytes of each (up to
+ * 8) after all its others, and an aligned word at the end with a single store: a thread that sees
+ * the end of a Write (by an atomic load with acquire order) sees all of it and all earlier Writes.
+ * It fills receive buffers and the sinks of RDMA Reads in the same way. RDMA hardware usually does
+ * the same.
  *
  * @param[in] ep_handle
  * @param[in] num_segments      number of segments, up to max_rdma_write_iov
