@@ -41,11 +41,12 @@ namespace udapl {
 //  - an application thread inside block(), the leader. Other threads inside block() follow: each
 //    sleeps on its wait word. A leader makes way if it gives up the role before its wait has ended;
 //  - an application thread inside progress() or poll(), for one turn;
-//  - otherwise the service thread, then called the guard, which sleeps in epoll without a time
-// limit    and without the role: another thread can claim that without waking the guard, which sees
-// when    it wakes that the other thread has driven. While the application keeps driving, the
-// service thread does not sleep in epoll but on the timer of the Lease (it is parked), so that
-// events that the application is about to handle do not wake it. docs/adr/0025.
+//  - otherwise the service thread, then called the guard. It sleeps in epoll without a time limit
+//    and without the role: another thread can claim the role without waking the guard, which sees
+//    when it wakes that the other thread has driven.
+// While the application keeps driving, the service thread does not sleep in epoll but on the timer
+// of the Lease (it is parked), so that events that the application is about to handle do not wake
+// it. docs/adr/0025.
 //
 // Thread-safe. Owned by the Adapter; outlives everything that was created with it. The destructor
 // ends and joins the service thread and destroys the objects that are still adopted. A thread that
