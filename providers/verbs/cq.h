@@ -34,8 +34,8 @@ class Srq;
 // next poll in `held_`, which has room for a full CQ:
 //  - size(), because verbs does not tell how many completions are queued;
 //  - the scans of the IdleCqScanner;
-//  - found_notification(), when an armed CQ fires that also gets quiet completions, which the device
-//    cannot tell from notifications.
+//  - found_notification(), when an armed CQ fires that also gets quiet completions, which the
+//    device cannot tell from notifications.
 //
 // The verbs CQ may still contain completions of a QP that has been destroyed. These are dropped:
 // until the CQ has once been seen empty, the QP number of every completion is looked up.
