@@ -36,6 +36,26 @@ bool has_waiting(int listener) noexcept {
   return ::poll(&query, 1, 0) != 0;
 }
 
+// Whether accept() has failed with an error of the connection, which is gone now. Others concern
+// the next connections as well: descriptors and memory, and a security module or a sandbox.
+bool concerns_one_connection(int error) noexcept {
+  switch (error) {
+    case ECONNABORTED:
+    case EINTR:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENONET:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 TcpListener::TcpListener(Reactor& reactor, const Settings& settings, AccessViolations& violations,
@@ -116,11 +136,7 @@ void TcpListener::open_box() noexcept {
 // Leaves the last descriptors of the process unused, so that strangers cannot take them.
 void TcpListener::on_ready(std::uint32_t) noexcept {
   const std::size_t free = unreserved_descriptors(socket_.get());
-  if (free == 0) return on_lack_of_descriptors(EMFILE);
-  {
-    const ScopedLock guard(lock_);
-    lacks_descriptors_ = false;
-  }
+  if (free == 0) return on_refused(EMFILE);
   const std::size_t accepts = std::min<std::size_t>(kAcceptsPerTurn, free);
   for (std::size_t i = 0; i < accepts && accept_one(); ++i) {
   }
@@ -138,12 +154,16 @@ bool TcpListener::accept_one() noexcept {
     return ::accept4(socket_.get(), endpoints.remote.get(), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
   });
   if (fd.valid()) {
+    {
+      const ScopedLock guard(lock_);
+      refused_ = false;
+    }
     begin(std::move(fd), endpoints);
     return true;
   }
   if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-  if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return true;
-  on_lack_of_descriptors(errno);
+  if (concerns_one_connection(errno)) return true;
+  on_refused(errno);
   return false;
 }
 
@@ -226,15 +246,15 @@ HalfOpen* TcpListener::oldest_of_largest_network() noexcept {
 }
 
 // Pauses accepting. Otherwise the socket would stay readable and the driving thread would spin.
-void TcpListener::on_lack_of_descriptors(int error) noexcept {
+void TcpListener::on_refused(int error) noexcept {
   static constinit trace::RateLimit limit;
   const ScopedLock guard(lock_);
   if (closing_) return;
-  if (!std::exchange(lacks_descriptors_, true))
+  if (!std::exchange(refused_, true))
     UDAPL_TRACE_LIMITED(
         limit, kError, "not accepting connections at %s for now: %s", to_text(address_).c_str(),
         error == EMFILE ? "the process has run out of descriptors" : ErrnoText(error).c_str());
-  pause(Pause::kDescriptors);
+  pause(Pause::kRefused);
 }
 
 void TcpListener::pause(Pause reason) noexcept {

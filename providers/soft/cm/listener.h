@@ -52,7 +52,7 @@ class TcpListener final : public transport::Listener, private Handler {
                                               &HalfOpen::hook>>;
 
   // What a listener that has stopped accepting waits for.
-  enum class Pause : std::uint8_t { kNone, kPlace, kDescriptors };
+  enum class Pause : std::uint8_t { kNone, kPlace, kRefused };
 
   bool bind_to(transport::SocketAddress& place) noexcept;
   void open_box() noexcept;
@@ -62,7 +62,7 @@ class TcpListener final : public transport::Listener, private Handler {
       UDAPL_EXCLUDES(lock_);
   [[nodiscard]] bool make_room() noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] HalfOpen* oldest_of_largest_network() noexcept UDAPL_REQUIRES(lock_);
-  void on_lack_of_descriptors(int error) noexcept UDAPL_EXCLUDES(lock_);
+  void on_refused(int error) noexcept UDAPL_EXCLUDES(lock_);
   void pause(Pause reason) noexcept UDAPL_REQUIRES(lock_);
   void resume() noexcept UDAPL_REQUIRES(lock_);
   void on_retry() noexcept;
@@ -79,7 +79,7 @@ class TcpListener final : public transport::Listener, private Handler {
   Mutex lock_;
   HalfOpens half_open_ UDAPL_GUARDED_BY(lock_);
   Pause pause_ UDAPL_GUARDED_BY(lock_) = Pause::kNone;
-  bool lacks_descriptors_ UDAPL_GUARDED_BY(lock_) = false;  // the shortage has been traced
+  bool refused_ UDAPL_GUARDED_BY(lock_) = false;  // by the system, and traced
   bool closing_ UDAPL_GUARDED_BY(lock_) = false;
   RequestQueue complete_;
   Timer retry_;

@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // Listeners of the connection manager: their ports and addresses, and when they may be destroyed.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <string>
 #include <thread>
 
 #include "providers/connecting/socket_address.h"
 #include "tests/unit/soft_io/cm_fixture.h"
+#include "tests/unit/soft_io/errors_of.h"
+
+namespace {
+
+std::atomic<int> accept_error{0};  // 0: accept4 works
+std::atomic<int> refused_accepts{0};
+
+}  // namespace
+
+// Takes the place of the function of the C library, as in a sandbox that forbids it.
+extern "C" int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
+  if (const int error = accept_error.load(); error != 0) {
+    refused_accepts.fetch_add(1);
+    errno = error;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_accept4, fd, address, size, flags));
+}
 
 namespace udapl::soft::test {
 
@@ -50,6 +74,25 @@ BOOST_AUTO_TEST_CASE(port_is_picked_taken_and_freed) {
   check_service(*listener, desk);
   listener.reset();
   BOOST_TEST(listen(desk, qual)->conn_qual() == qual);
+}
+
+BOOST_AUTO_TEST_CASE(system_that_refuses_every_accept_is_named_once) {
+  Desk desk;
+  const auto listener = listen(desk);
+  RawSocket peer;
+  accept_error = EPERM;
+  const std::string said = errors_of([&] {
+    BOOST_CHECK(peer.connect(listener->address()));
+    BOOST_CHECK(eventually([] { return refused_accepts.load() >= 4; }));
+  });
+  accept_error = 0;
+  const std::string line = "not accepting connections at " + to_text(listener->address());
+  const auto at = said.find(line);
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  BOOST_TEST(said.find(line, at + 1) == std::string::npos);
+  BOOST_TEST(said.find("Operation not permitted") != std::string::npos);
+  peer.send(encoded(good_request()));
+  BOOST_TEST(desk.next() != nullptr);
 }
 
 // Consumers use fixed qualifiers in the range of the kernel's ephemeral ports.
