@@ -197,6 +197,19 @@ void* mmap(void* address, std::size_t length, int protection, int flags, int fd,
   return next(address, length, protection, flags, fd, offset);
 }
 
+#ifndef UDAPL_SANITIZED
+void* __libc_calloc(std::size_t count, std::size_t size);
+
+// Also called by the C library itself, as when it registers the destructor of a thread's variable.
+void* calloc(std::size_t count, std::size_t size) {
+  if (fails("calloc")) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return __libc_calloc(count, size);
+}
+#endif
+
 // ---- functions that the scenarios call --------------------------------------------------------
 
 void verbs_mock_fail_at(unsigned n) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // The first dat_ia_open of a process makes what all later ones use. Each of its allocations fails
-// once, in a process of its own.
+// once, in a process of its own. So does each of the first wait of a thread.
 #define BOOST_TEST_MODULE soft_first_open
 #include <dat/udat.h>
 
@@ -85,13 +85,49 @@ int open_on_stack(std::size_t bytes) {
   return opened != nullptr ? 0 : 2;
 }
 
+struct FirstWait {
+  DAT_EVD_HANDLE evd;
+  unsigned fails_at;
+  bool failed = false;
+  DAT_RETURN code = DAT_SUCCESS;
+};
+
+void* wait_in_thread(void* argument) {
+  auto& wait = *static_cast<FirstWait*>(argument);
+  DAT_EVENT event{};
+  DAT_COUNT more = 0;
+  verbs_mock_fail_at(wait.fails_at);
+  wait.code = dat_evd_wait(wait.evd, 1000, 1, &event, &more);
+  wait.failed = verbs_mock_failed_call() != nullptr;
+  verbs_mock_fail_at(0);
+  return nullptr;
+}
+
+// Each call of the first wait of a thread fails once, in a thread of its own.
+int wait_in_threads() {
+  std::string name = "mock";
+  DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+  DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
+  if (dat_ia_open(name.data(), 8, &async_evd, &ia) != DAT_SUCCESS) return 1;
+  for (unsigned n = 1; n < kMaxCalls; ++n) {
+    FirstWait wait{async_evd, n};
+    pthread_t thread{};
+    if (::pthread_create(&thread, nullptr, &wait_in_thread, &wait) != 0 ||
+        ::pthread_join(thread, nullptr) != 0)
+      return 2;
+    if (DAT_GET_TYPE(wait.code) != DAT_TIMEOUT_EXPIRED) return 3;
+    if (!wait.failed) return dat_ia_close(ia, DAT_CLOSE_GRACEFUL_FLAG) == DAT_SUCCESS ? 0 : 4;
+  }
+  return 5;
+}
+
 // calls.cpp, without which only allocations would fail.
 BOOST_AUTO_TEST_CASE(calls_of_the_libraries_are_replaced) {
   if (kSanitized) return;
   Dl_info program{};
   BOOST_REQUIRE(::dladdr(reinterpret_cast<const void*>(&open_first), &program) != 0);
   for (const char* const call : {"socket", "accept4", "epoll_create1", "epoll_ctl", "eventfd",
-                                 "memfd_create", "mmap", "pthread_create"}) {
+                                 "memfd_create", "mmap", "pthread_create", "calloc"}) {
     Dl_info info{};
     BOOST_REQUIRE(::dladdr(::dlsym(RTLD_DEFAULT, call), &info) != 0);
     BOOST_TEST(info.dli_fbase == program.dli_fbase, call << " is that of " << info.dli_fname);
@@ -112,6 +148,10 @@ BOOST_AUTO_TEST_CASE(the_first_open_survives_every_failure) {
     if (outcome == kRefused) ++refused;
   }
   BOOST_FAIL("it never succeeds");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_wait_of_a_thread_survives_every_failure) {
+  in_child(&wait_in_threads);
 }
 
 BOOST_AUTO_TEST_CASE(first_open_without_writable_files_succeeds) {
