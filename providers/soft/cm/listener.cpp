@@ -187,14 +187,20 @@ void TcpListener::on_offers_due() noexcept {
 void TcpListener::begin(UnsharedFd socket, const transport::Endpoints& endpoints) noexcept {
   std::unique_ptr<TcpStream> stream(new (std::nothrow)
                                         TcpStream(reactor_, std::move(socket), endpoints));
-  if (stream == nullptr) return;
+  if (stream == nullptr) return on_no_memory(endpoints);
   if (violations_.too_many(endpoints.remote)) return stream->abort_on_close();
   stream->refresh_endpoints();
   stream->set_peer_timeout(settings_.peer_timeout);
   std::unique_ptr<HalfOpen> half_open(new (std::nothrow) HalfOpen(*this, std::move(stream)));
-  if (half_open == nullptr) return;
+  if (half_open == nullptr) return on_no_memory(endpoints);
   const ScopedLock guard(lock_);
   if (half_open->start(settings_.handshake_time).ok()) half_open_.push_back(*half_open.release());
+}
+
+void TcpListener::on_no_memory(const transport::Endpoints& endpoints) noexcept {
+  static constinit trace::RateLimit limit;
+  UDAPL_TRACE_LIMITED(limit, kError, "no memory for a connection from %s",
+                      to_text(endpoints.remote).c_str());
 }
 
 // Makes room for one more connection. If the limit is reached, drops the oldest connection of the

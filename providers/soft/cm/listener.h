@@ -60,6 +60,7 @@ class TcpListener final : public transport::Listener, private Handler {
   bool accept_one() noexcept;
   void begin(UnsharedFd socket, const transport::Endpoints& endpoints) noexcept
       UDAPL_EXCLUDES(lock_);
+  static void on_no_memory(const transport::Endpoints& endpoints) noexcept;
   [[nodiscard]] bool make_room() noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] HalfOpen* oldest_of_largest_network() noexcept UDAPL_REQUIRES(lock_);
   void on_refused(int error) noexcept UDAPL_EXCLUDES(lock_);
