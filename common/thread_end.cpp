@@ -20,7 +20,8 @@ void run_all(void*) noexcept {
 }
 
 // A key, because the C library ends the process if it has no memory to register the destructor of
-// a thread_local object. It needs none for the first 32 keys of a process.
+// a thread_local object. It needs none for the first 32 keys of a process. The key is never
+// deleted: the libraries are linked with -z nodelete, so run_all() stays loaded.
 class Key {
  public:
   Key() noexcept : valid_(::pthread_key_create(&key_, &run_all) == 0) {}

@@ -74,9 +74,8 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
 
   // ---- a Send of which both sides copy a part (docs/adr/0080) -----------------------------------
   // Called before a Send of at least kMinSharedSend bytes is begun, with all before it handed over.
-  // Its last segment is shared; those before it, such as a header, must be short. Returns the
-  // payload of its frames; zeros if it is not shared. Whenever some were built,
-  // share_until() must follow, with their end, and then send(), with the payload pinned.
+  // Shares its last segment, if those before it are short. Returns the payload of its frames, or
+  // zeros. Whenever some were built, share_until() must follow, and then send(), with it pinned.
   static constexpr std::size_t kSharedAtOnce = 1024 * 1024;
   struct SharedFrames {
     std::size_t first = 0;
