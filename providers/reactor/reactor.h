@@ -23,6 +23,7 @@
 #include "providers/reactor/service_thread.h"
 #include "providers/reactor/turn_policy.h"
 #include "providers/reactor/watch_table.h"
+#include "providers/reactor/write_ahead.h"
 
 #include <sys/epoll.h>
 
@@ -156,6 +157,9 @@ class Reactor final : private WaitWord::Waker {
   void works_long() noexcept {
     if (lease_.parked()) lease_.extend(Clock::now());
   }
+  // Tells where the next message will probably be written: polls that find nothing fetch that into
+  // the cache. A hint; any lock may be held.
+  void will_write(const void* at, std::size_t bytes) noexcept { write_ahead_.expect(at, bytes); }
   // A number that changes when a thread of the application has polled, and found something or made
   // a turn. A hint.
   [[nodiscard]] std::uint32_t turns() const noexcept { return turn_policy_.turns(); }
@@ -389,6 +393,7 @@ class Reactor final : private WaitWord::Waker {
 
   alignas(64) LeaseUse lease_use_;
   alignas(64) PollPolicy poll_policy_;
+  WriteAhead write_ahead_;
   // Used by the thread that holds the role.
   TurnPolicy turn_policy_;
   HotHandler hot_;

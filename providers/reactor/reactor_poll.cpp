@@ -36,6 +36,7 @@ bool Reactor::poll_turn(std::uint32_t poll) noexcept {
     poll_policy_.found();
     return true;
   }
+  write_ahead_.fetch();
   poll_policy_.found_nothing(poll, looked || glance == Glance::kQuiet);
   if (!poll_policy_.yield_due(poll)) return turned;
   poll_policy_.yield(poll);

@@ -82,6 +82,10 @@ inline constexpr std::uint32_t kTurnsPerQuietCall = 8;
 static_assert(kFewPollers < kGlanced && kGlanced < kManyPollers);
 static_assert(kGlancedNext < kGlanced);
 
+// ---- WriteAhead, Sign --------------------------------------------------------------------------
+// The bytes that are fetched at once: as many lines as a processor has requests under way.
+inline constexpr std::uint32_t kFetchedAtOnce = 1024;
+
 // ---- TurnPolicy --------------------------------------------------------------------------------
 // After this many turns in a row, with neither a wait nor a turn of the service thread in between,
 // the application counts as polling (habitually).

@@ -136,6 +136,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   [[nodiscard]] IoResult count_sent() noexcept;
   [[nodiscard]] IoResult send_to_nobody() noexcept;
   void collect_loans() noexcept;
+  void expect_next(std::size_t bytes) noexcept;
   IoResult receive_into(std::span<std::byte> room, std::span<std::byte> behind,
                         bool in_place) noexcept;
   IoResult borrow(std::span<std::byte> room, std::span<std::byte> behind, bool in_place) noexcept;

@@ -22,6 +22,9 @@ constexpr std::uint32_t kLentMss = 64 * 1024;  // a frame in one copy
 // If this much input is available at once, the peer is asked for loans, provided that we can
 // borrow.
 constexpr std::size_t kLarge = 8 * 1024;
+// The sizes of messages for which the place of the next one is fetched.
+constexpr std::size_t kMinFetched = 256;
+constexpr std::size_t kMaxFetched = kLarge + 64;
 
 std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
   return {static_cast<const std::byte*>(span.data), span.size};
@@ -103,8 +106,18 @@ void RingStream::put_frame(std::span<const std::byte> front, std::span<const std
 }
 
 void RingStream::show_frames() noexcept {
-  if (writer_.hidden() != 0 && writer_.publish()) bell_.ring();
+  const std::size_t bytes = writer_.hidden();
+  if (bytes != 0 && writer_.publish()) bell_.ring();
+  expect_next(bytes);
   idle_pages_.sent(put_);
+}
+
+// The peer has read the previous lap, so its caches hold the place of the next message. While this
+// side polls for an answer, it fetches the place back: adr 0113.
+void RingStream::expect_next(std::size_t bytes) noexcept {
+  if (bytes < kMinFetched || bytes > kMaxFetched || writer_.reader_sleeps()) return;
+  const std::span<const std::byte> place = writer_.next(bytes);
+  reactor_.will_write(place.data(), place.size());
 }
 
 std::byte* RingStream::frame_room(std::size_t bytes, bool write) noexcept {

@@ -194,6 +194,12 @@ void RingWriter::prepare() const noexcept {
   prefetch_for_write(data_.data() + ((head_ - base_) & (window_ - 1)));
 }
 
+// At the end of a lap, writing continues at the beginning if the reader keeps up.
+std::span<const std::byte> RingWriter::next(std::size_t bytes) const noexcept {
+  const std::size_t at = head_ >= look_at_ ? 0 : (head_ - base_) & (window_ - 1);
+  return data_.subspan(at, std::min(bytes, window_ - at));
+}
+
 bool RingWriter::has_room() noexcept {
   if (room() != 0 || !look() || room() != 0) {
     full_looks_ = 0;

@@ -136,6 +136,8 @@ class RingWriter {
     return control_.reader_sleeps.load(std::memory_order_relaxed) != 0;
   }
   void prepare() const noexcept;  // fetches what writing a little needs
+  // Where the next `bytes` bytes will probably be written, or the first part of them.
+  [[nodiscard]] std::span<const std::byte> next(std::size_t bytes) const noexcept;
 
  private:
   bool look() noexcept;

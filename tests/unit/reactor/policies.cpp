@@ -11,6 +11,7 @@
 #include "providers/reactor/hot_handler.h"
 #include "providers/reactor/poll_policy.h"
 #include "providers/reactor/turn_policy.h"
+#include "providers/reactor/write_ahead.h"
 
 namespace udapl::test {
 
@@ -407,6 +408,32 @@ BOOST_AUTO_TEST_CASE(next_but_one_is_named_once) {
   for (std::size_t i = 0; i != 9; ++i) one.ready(alone, 0);
   one.look(alone, false);
   BOOST_TEST(alone.soon() == WatchTable::kNoName);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(write_ahead)
+
+BOOST_AUTO_TEST_CASE(polls_fetch_a_piece_each) {
+  constexpr std::uint32_t kPiece = tuning::kFetchedAtOnce;
+  const std::vector<char> memory(2 * kPiece + 100);
+  WriteAhead ahead;
+  ahead.fetch();
+  BOOST_TEST(ahead.left() == 0U);
+  ahead.expect(memory.data(), memory.size());
+  for (const std::uint32_t left : {kPiece + 100, 100U, 0U, 0U}) {
+    ahead.fetch();
+    BOOST_TEST(ahead.left() == left);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(last_message_tells_what_is_expected) {
+  const std::vector<char> memory(2 * tuning::kFetchedAtOnce);
+  WriteAhead ahead;
+  ahead.expect(memory.data(), memory.size());
+  ahead.fetch();
+  ahead.expect(memory.data(), 300);
+  BOOST_TEST(ahead.left() == 300U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

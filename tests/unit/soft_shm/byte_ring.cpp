@@ -182,6 +182,33 @@ BOOST_AUTO_TEST_CASE(input_is_cut_where_the_writer_cannot_go_on) {
   BOOST_TEST(ring.reader.cut());
 }
 
+// Also at the end of a lap, after which writing continues at the beginning.
+BOOST_AUTO_TEST_CASE(next_bytes_are_written_where_they_are_expected) {
+  Ring<128 * 1024> ring;
+  Bytes room(5000);
+  std::size_t laps = 0;
+  for (std::size_t written = 0; written != 100 * room.size(); written += room.size()) {
+    const Bytes sent = pattern(room.size(), written);
+    const std::span<const std::byte> place = ring.writer.next(sent.size());
+    BOOST_REQUIRE_EQUAL(place.size(), sent.size());
+    laps += place.data() == ring.data().data() ? 1 : 0;
+    BOOST_REQUIRE_EQUAL(ring.writer.write(sent).bytes, sent.size());
+    BOOST_TEST(std::ranges::equal(place, sent));
+    BOOST_REQUIRE_EQUAL(ring.reader.read(room).bytes, sent.size());
+  }
+  BOOST_TEST(laps > 2U);
+}
+
+BOOST_AUTO_TEST_CASE(next_bytes_are_expected_within_the_window) {
+  Ring<4096> ring;
+  Bytes room(3000);
+  static_cast<void>(ring.writer.write(pattern(room.size())));
+  static_cast<void>(ring.reader.read(room));
+  const std::span<const std::byte> place = ring.writer.next(room.size());
+  BOOST_TEST(place.data() == ring.data().data() + 3000);
+  BOOST_TEST(place.size() == 1096U);
+}
+
 // The window starts with 16 of 64 bytes. For a reader that is only slow, the writer waits instead.
 BOOST_AUTO_TEST_CASE(window_grows_when_the_reader_does_not_read) {
   Ring<64> ring;
