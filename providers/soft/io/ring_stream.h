@@ -183,8 +183,7 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool rests_ = true, never_woken_ = true;  // like new rings
-  bool peer_gone_ = false;
-  bool lost_ = false;  // ... without having read all that we sent
+  bool peer_gone_ = false, lost_ = false;   // lost_: without having read all that we sent
   bool finished_ = false, aborts_ = false;
   bool asked_ = false, lent_follows_ = false;  // ask_for_loans() was called; behind input()
   std::uint64_t put_ = 0;                      // bytes of the stream that were written or lent
