@@ -11,6 +11,8 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include <cstddef>
+
 namespace udapl::soft {
 
 // Receive buffers shared by QPs. When a message begins, its QP copies the description of a buffer
@@ -50,6 +52,10 @@ class Srq final : public transport::Srq {
   // Takes the oldest buffer; `segments` must have room for max_segments(). Returns false if every
   // buffer is promised to another QP, or there is none; then `waiter` is queued.
   [[nodiscard]] bool take(Receive& out, Segment* segments, Waiter& waiter) noexcept
+      UDAPL_EXCLUDES(lock_);
+  // Fast path of take(): takes the oldest buffer if it is `length` bytes or more of memory of
+  // `registration` in one piece, and no QP waits. Returns its memory, otherwise null.
+  [[nodiscard]] std::byte* take_whole(Receive& out, std::size_t length, MrRef registration) noexcept
       UDAPL_EXCLUDES(lock_);
   // Removes `waiter` from the queue; a buffer that it was promised is promised to the next waiter.
   void stop_waiting(Waiter& waiter) noexcept UDAPL_EXCLUDES(lock_);

@@ -47,7 +47,8 @@ struct Fixture : Pair {
   }
   DAT_RETURN receive(WorkId id) {
     const auto segment = local(*far_mr, far_of(id), kRoom);
-    return b.qp->post_recv(id, &segment, 1, kSignalled);
+    return b.srq != nullptr ? b.srq->post_recv(id, &segment, 1)
+                            : b.qp->post_recv(id, &segment, 1, kSignalled);
   }
   void arrives(WorkId id, std::size_t length) {
     const Completion c = next(*b.recv_cq);
@@ -69,21 +70,29 @@ Side::Options one_read() {
   return o;
 }
 
+Side::Options with_srq() {
+  Side::Options o = deep();
+  o.srq = true;
+  return o;
+}
+
+struct WithSrq : Fixture {
+  WithSrq() : Fixture(with_srq()) {}
+};
+
 struct OneRead : Fixture {
   OneRead() : Fixture(one_read()) {}
 };
 
-BOOST_AUTO_TEST_SUITE(short_messages)
-
-BOOST_FIXTURE_TEST_CASE(each_size_arrives, Fixture) {
+void send_each_size(Fixture& pair) {
   WorkId id = 0;
   for (const std::size_t length : {0U, 1U, 3U, 7U, 8U, 20U, 63U, 64U, 65U, 255U, 2047U, 2048U,
                                    4096U, 8191U, 8192U, 8193U, 20000U}) {
     for (const std::size_t pieces : {1U, 2U, 5U}) {
-      REQUIRE_OK(receive(id));
-      REQUIRE_OK(send(id, length, pieces));
-      arrives(id, length);
-      const Completion c = next(*a.request_cq);
+      REQUIRE_OK(pair.receive(id));
+      REQUIRE_OK(pair.send(id, length, pieces));
+      pair.arrives(id, length);
+      const Completion c = pair.next(*pair.a.request_cq);
       BOOST_TEST(c.id == id);
       BOOST_TEST(c.length == length);
       BOOST_TEST(c.status == DAT_DTO_SUCCESS);
@@ -92,30 +101,72 @@ BOOST_FIXTURE_TEST_CASE(each_size_arrives, Fixture) {
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(they_do_not_pass_what_was_posted_before_them, Fixture) {
+void send_among_others(Fixture& pair) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
     std::vector<std::size_t> lengths;
     const auto first = static_cast<WorkId>(round * 20);
     for (WorkId id = first; id < first + 20; ++id) {
       lengths.push_back(random() % 4 != 0 ? random() % 200 : random() % kRoom);
-      REQUIRE_OK(receive(id));
+      REQUIRE_OK(pair.receive(id));
       if (random() % 8 == 0) {
-        const auto sink = local(*near_mr, near_of(kMessages - 1), 100);
-        REQUIRE_OK(a.qp->post_rdma_read(1000, &sink, 1,
-                                        remote(far_mr->rmr_context(), far_of(id), 100), 0));
+        const auto sink = local(*pair.near_mr, pair.near_of(Fixture::kMessages - 1), 100);
+        REQUIRE_OK(pair.a.qp->post_rdma_read(
+            1000, &sink, 1, remote(pair.far_mr->rmr_context(), pair.far_of(id), 100), 0));
       }
-      REQUIRE_OK(send(id, lengths.back(), 1 + random() % 3,
-                      random() % 8 == 0 ? kSignalled | kFence : kSignalled));
-      if (random() % 4 == 0) a.reactor->progress();
-      if (random() % 4 == 0) b.reactor->progress();
+      REQUIRE_OK(pair.send(id, lengths.back(), 1 + random() % 3,
+                           random() % 8 == 0 ? kSignalled | kFence : kSignalled));
+      if (random() % 4 == 0) pair.a.reactor->progress();
+      if (random() % 4 == 0) pair.b.reactor->progress();
     }
     for (WorkId id = first; id < first + 20; ++id) {
-      arrives(id, lengths[id - first]);
-      BOOST_REQUIRE_EQUAL(next(*a.request_cq).id, id);
+      pair.arrives(id, lengths[id - first]);
+      BOOST_REQUIRE_EQUAL(pair.next(*pair.a.request_cq).id, id);
     }
   }
-  BOOST_TEST(a.sink.calls() == "established");
+  BOOST_TEST(pair.a.sink.calls() == "established");
+}
+
+BOOST_AUTO_TEST_SUITE(short_messages)
+
+BOOST_FIXTURE_TEST_CASE(each_size_arrives, Fixture) { send_each_size(*this); }
+BOOST_FIXTURE_TEST_CASE(each_size_arrives_in_an_srq, WithSrq) { send_each_size(*this); }
+
+BOOST_FIXTURE_TEST_CASE(they_do_not_pass_what_was_posted_before_them, Fixture) {
+  send_among_others(*this);
+}
+BOOST_FIXTURE_TEST_CASE(their_order_with_an_srq, WithSrq) { send_among_others(*this); }
+
+// What the fast path leaves to the slow one, and what comes behind that.
+BOOST_FIXTURE_TEST_CASE(receives_of_an_srq_of_all_kinds, WithSrq) {
+  constexpr std::size_t kLength = 100;
+  std::vector<std::byte> other(kRoom);
+  const auto other_mr = b.reg(other);
+  for (WorkId id = 0; id < 200; ++id) {
+    const std::array pieces{local(*far_mr, far_of(id), id % 50),
+                            local(*far_mr, far_of(id) + id % 50, kLength - id % 50)};
+    const auto elsewhere = local(*other_mr, other.data(), kLength);
+    const bool apart = id % 5 == 4;
+    if (apart)
+      REQUIRE_OK(b.srq->post_recv(id, &elsewhere, 1));
+    else if (id % 3 == 0)
+      REQUIRE_OK(b.srq->post_recv(id, pieces.data(), 2));
+    else
+      REQUIRE_OK(receive(id));
+    REQUIRE_OK(send(id, kLength, 1));
+    if (apart) {
+      BOOST_REQUIRE_EQUAL(next(*b.recv_cq).id, id);
+      BOOST_REQUIRE(std::memcmp(other.data(), pattern_of(id).data(), kLength) == 0);
+    } else {
+      arrives(id, kLength);
+    }
+  }
+  const auto short_one = local(*far_mr, far_of(200), kLength - 1);
+  REQUIRE_OK(b.srq->post_recv(200, &short_one, 1));
+  REQUIRE_OK(send(200, kLength, 1));
+  const Completion c = next(*b.recv_cq);
+  BOOST_TEST(c.id == 200U);
+  BOOST_TEST(c.status == DAT_DTO_ERR_LOCAL_LENGTH);
 }
 
 // The peer does not read until more has been posted than a ring or a socket buffers.
