@@ -164,7 +164,7 @@ typedef struct dat_ib_extension_event_data {
  * rbuf     in, DAT_RMR_TRIPLET*: 8 bytes, aligned, with DAT_IB_MEM_PRIV_REMOTE_ATOMIC
  * flgs     in, DAT_COMPLETION_FLAGS: as for RDMA
  *
- * Event: DAT_IB_DTO_EVENT. Results as dat_ep_post_rdma_read(). Blocking: no. Threads: serialize.
+ * Event: DAT_IB_DTO_EVENT. Results and blocking as dat_ep_post_rdma_read(). Threads: serialize.
  * @{
  */
 #define dat_ib_post_fetch_and_add(ep, add_val, lbuf, cookie, rbuf, flgs)       \
@@ -184,8 +184,8 @@ typedef struct dat_ib_extension_event_data {
  * size                          in: number of segments in lbuf
  * idata                         in, DAT_UINT32: the number
  *
- * Events: DAT_IB_DTO_EVENT here, and at the peer with operation DAT_IB_DTO_RECV_IMMED. Results as
- * dat_ep_post_rdma_write(). Blocking: no. Threads: serialize.
+ * Events: DAT_IB_DTO_EVENT here, and at the peer with operation DAT_IB_DTO_RECV_IMMED. Results and
+ * blocking as dat_ep_post_rdma_write(). Threads: serialize.
  */
 #define dat_ib_post_rdma_write_immed(ep, size, lbuf, cookie, rbuf, idata, flgs)   \
   dat_extension_op((DAT_HANDLE)(ep), (DAT_EXTENDED_OP)DAT_IB_RDMA_WRITE_IMMED_OP, \

@@ -4,11 +4,12 @@
  *
  * All posts:
  *
- * - A post returns at once. Only on the software RNIC over TCP, a request that finds
- *   max_request_dtos outstanding waits for the peer's confirmation of earlier RDMA Writes, at most
- *   some 0.4 s. A DAT_DTO_COMPLETION_EVENT on the receive or request EVD of the EP reports the
- *   completion, in the order of posting per direction; DAT_COMPLETION_FLAGS determine whether there
- *   is an event and whether it notifies. An EP without such an EVD makes no events.
+ * - A post returns at once, with one exception: on the software RNIC over TCP, a request may find
+ *   its queue full (max_request_dtos) while the peer has not yet confirmed earlier RDMA Writes. The
+ *   post then waits for the confirmation, some 0.4 s at most.
+ * - A DAT_DTO_COMPLETION_EVENT on the receive or request EVD of the EP reports the completion, in
+ *   the order of posting per direction; DAT_COMPLETION_FLAGS determine whether there is an event
+ *   and whether it notifies. An EP without such an EVD makes no events.
  * - Buffers must not be accessed before the completion. iov_ownership_on_return tells when the
  *   application may reuse the array of segments; usually it may when the post has returned.
  * - Segments of length 0 are skipped. 0 segments, with a null array, make a message of length 0.
@@ -57,7 +58,8 @@ DAT_BEGIN_DECLS
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
  *
- * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_send
+ * Blocking: no, except over TCP on a full queue: some 0.4 s at most. Threads: serialize.
+ * Spec: uDAPL 2.0 dat_ep_post_send
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
                                                DAT_LMR_TRIPLET* local_iov,
@@ -83,7 +85,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send(DAT_EP_HANDLE ep_handle, DAT_COUN
  * @retval DAT_MODEL_NOT_SUPPORTED  the provider cannot do it
  * @return Anything else as dat_ep_post_send().
  *
- * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_send_with_invalidate
+ * Blocking: no, except over TCP on a full queue: some 0.4 s at most. Threads: serialize.
+ * Spec: uDAPL 2.0 dat_ep_post_send_with_invalidate
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_send_with_invalidate(
     DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments, DAT_LMR_TRIPLET* local_iov,
@@ -145,7 +148,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_recv(DAT_EP_HANDLE ep_handle, DAT_COUN
  *                                     remote writing is needed too (rdma_write_for_rdma_read_req)
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
  *
- * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_rdma_read
+ * Blocking: no, except over TCP on a full queue: some 0.4 s at most. Threads: serialize.
+ * Spec: uDAPL 2.0 dat_ep_post_rdma_read
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT_COUNT num_segments,
                                                     DAT_LMR_TRIPLET* local_iov,
@@ -170,7 +174,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read(DAT_EP_HANDLE ep_handle, DAT
  * @retval DAT_LENGTH_ERROR         local_iov is smaller than remote_iov
  * @return Anything else as dat_ep_post_rdma_read().
  *
- * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_rdma_read_to_rmr
+ * Blocking: no, except over TCP on a full queue: some 0.4 s at most. Threads: serialize.
+ * Spec: uDAPL 2.0 dat_ep_post_rdma_read_to_rmr
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_handle,
                                                            const DAT_RMR_TRIPLET* local_iov,
@@ -208,7 +213,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_read_to_rmr(DAT_EP_HANDLE ep_hand
  * @retval DAT_PRIVILEGES_VIOLATION    no such LMR, or one that may not be read locally
  * @retval DAT_INSUFFICIENT_RESOURCES  max_request_dtos requests are outstanding
  *
- * Blocking: no. Threads: serialize. Spec: uDAPL 2.0 dat_ep_post_rdma_write
+ * Blocking: no, except over TCP on a full queue: some 0.4 s at most. Threads: serialize.
+ * Spec: uDAPL 2.0 dat_ep_post_rdma_write
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_ep_post_rdma_write(DAT_EP_HANDLE ep_handle,
                                                      DAT_COUNT num_segments,

@@ -118,8 +118,8 @@ DAT_EXPORT DAT_RETURN DAT_API dat_rmr_query(DAT_RMR_HANDLE rmr_handle,
  * @retval DAT_MODEL_NOT_SUPPORTED     no DAT_VA_TYPE_ZB
  * @retval DAT_INSUFFICIENT_RESOURCES  the request queue is full (max_request_dtos)
  *
- * Blocking: no. Threads: serialize with other calls on the RMR and the EP.
- * Spec: uDAPL 2.0 dat_rmr_bind
+ * Blocking: no, except over TCP on a full queue: some 0.4 s at most (see dat/api/dto.h).
+ * Threads: serialize with other calls on the RMR and the EP. Spec: uDAPL 2.0 dat_rmr_bind
  */
 DAT_EXPORT DAT_RETURN DAT_API dat_rmr_bind(DAT_RMR_HANDLE rmr_handle, DAT_LMR_HANDLE lmr_handle,
                                            const DAT_LMR_TRIPLET* lmr_triplet,
