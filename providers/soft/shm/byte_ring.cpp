@@ -9,19 +9,21 @@
 #include <cstring>
 #include <utility>
 
-// No wake-up is lost: a side that publishes stores its index and then reads whether the other
-// sleeps; a side that goes to sleep stores that and then reads the index. All four accesses are
-// sequentially consistent, so at least one of the two sees the other's store. `delivered` may be
-// stored before `tail` instead, whose store is; so a writer that awaits it reads `tail` first.
+// No wake-up is lost. A side that publishes stores its index and then reads the other side's sleep
+// word. A side that goes to sleep stores its sleep word and then reads the index. All four accesses
+// are sequentially consistent, so at least one of the two sides sees the other's store. drop()
+// stores `delivered` with release only, before its sequentially consistent store of `tail`. So a
+// writer that is going to sleep until `delivered` changes reads `tail` first.
 
 namespace udapl::soft::shm {
 
 namespace {
 
-// A running reader makes room within fewer looks; one that has no processor does not.
+// A reader that runs makes room before the writer has looked this often. If it has not, the reader
+// probably has no processor.
 constexpr int kPatientLooks = 256;
-// After this many bytes, writing continues at the beginning of the window as soon as all of them
-// have been read. That is checked every kLooksEvery bytes.
+// A lap ends after this many bytes: the writer starts again at the beginning of the window as soon
+// as the reader has read everything, which it checks every kLooksEvery bytes.
 constexpr std::uint64_t kLap = 64 * 1024;
 constexpr std::uint64_t kLooksEvery = 4 * 1024;
 constexpr std::size_t kWordSize = sizeof(std::uint64_t);
@@ -36,8 +38,9 @@ std::uint64_t load_word(const std::byte* from) noexcept {
   return word;
 }
 
-// Calls `call` with the index of each word of RingControl::latest. Without a loop, so that the
-// words are moved as such: vectors would wait for the words that were stored last.
+// Calls `call` once with the indexes of all words of RingControl::latest. This is not a loop,
+// because the compiler could turn it into vector moves, and a vector load would wait for the words
+// that were stored last.
 template <class Call>
 void for_each_latest(Call call) noexcept {
   [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) { call(kIndex...); }
@@ -118,7 +121,7 @@ std::size_t RingWriter::put_in_porch(std::span<const std::byte> bytes) noexcept 
   return count;
 }
 
-// The reader has read everything, and does not see these changes before the next head.
+// REQUIRES: the reader has read everything. It reads these fields again only after the next head.
 void RingWriter::begin_lap() noexcept {
   if (std::exchange(window_too_small_, false)) window_ *= 2;
   base_ = head_;
@@ -127,10 +130,10 @@ void RingWriter::begin_lap() noexcept {
   control_.window.store(static_cast<std::uint32_t>(window_), std::memory_order_relaxed);
 }
 
-// `latest_from` is stored before the words, so a reader that finds it unchanged after having read
-// them has read none of a later publication; the head is stored after them. All stores are made at
-// once, because a waiting reader keeps fetching the cache line. For a reader that does not wait
-// they would be useless.
+// Stores `latest_from` before the words; publish() stores the head after them. So if a reader finds
+// `latest_from` unchanged after it has read the words, none of them is of a later publication. All
+// stores follow one another directly, because a waiting reader keeps fetching the cache line. If
+// the reader lags behind, it would not use the words, so they are not stored.
 void RingWriter::show_latest(RingControl& control) noexcept {
   if (latest_ == nullptr || head_ - shown_ > kMaxLatest || !keeps_up_) {
     control.latest_from.store(kNoLatest, std::memory_order_relaxed);
@@ -194,7 +197,7 @@ void RingWriter::prepare() const noexcept {
   prefetch_for_write(data_.data() + ((head_ - base_) & (window_ - 1)));
 }
 
-// At the end of a lap, writing continues at the beginning if the reader keeps up.
+// At the end of a lap, the writer starts again at the beginning if the reader keeps up.
 std::span<const std::byte> RingWriter::next(std::size_t bytes) const noexcept {
   const std::size_t at = head_ >= look_at_ ? 0 : (head_ - base_) & (window_ - 1);
   return data_.subspan(at, std::min(bytes, window_ - at));
@@ -245,7 +248,8 @@ bool RingReader::find(std::span<const std::byte>& window, std::size_t& at) noexc
   return true;
 }
 
-// Bytes that were written before the end was set are visible once the end is.
+// The bytes that were written before the end was set are visible once the end is, so the head is
+// read again.
 RingMoved RingReader::nothing() noexcept {
   const RingEnd how = end();
   if (how == RingEnd::kNone) return {};

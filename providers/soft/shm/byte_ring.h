@@ -12,18 +12,20 @@ namespace udapl::soft::shm {
 // One direction of a byte stream in memory that two processes share: one process writes, the other
 // reads.
 //
-// Neither trusts the other. Each keeps a private copy of its own index and only publishes it; the
-// peer's index is read once, checked against its possible range, and then used. An impossible index
-// breaks the stream (kBroken) and nothing else. Bytes are copied out before they are interpreted.
+// Neither side trusts the other. Each side works with a private copy of its own index, which it
+// publishes but never reads back. It reads the peer's index once, checks it against the possible
+// range, and then uses it. An impossible index breaks the stream (kBroken) and nothing else. Bytes
+// are copied out before they are interpreted.
 //
 // Indexes count the bytes since the beginning and never wrap. The writer uses only a window of the
-// memory. The window starts small, so that few pages and cache lines are touched, and doubles after
-// it has been full while the reader did not read. It changes only when all bytes have been read;
-// the place of a byte is its index since then modulo the window's size. The very first bytes are
-// stored in a separate porch, so that a connection with little traffic touches no page of the ring.
+// memory. The window starts small, so that few pages and cache lines are touched. It doubles after
+// the writer has found it full for a while, or has gone to sleep because it was full. Its beginning
+// (`base`) and size change only when all bytes have been read. The byte with index i is stored at
+// (i - base) modulo the window's size. The very first bytes are stored in a separate porch, so that
+// a connection with little traffic touches no page of the ring.
 //
-// A few bytes that are published together are also stored beside the index, so that a waiting
-// reader gets them with one cache line.
+// If only a few bytes are published at once, the writer also stores them beside the index
+// (`latest`), so that a waiting reader gets both with one cache line.
 inline constexpr std::size_t kLineSize = 128;  // processors fetch cache lines in pairs
 inline constexpr std::size_t kLatestWords = 5;
 inline constexpr std::size_t kMaxLatest = kLatestWords * sizeof(std::uint64_t);
@@ -31,18 +33,18 @@ inline constexpr std::size_t kMaxLatest = kLatestWords * sizeof(std::uint64_t);
 // How a stream ends, after its last byte.
 enum class RingEnd : std::uint32_t {
   kNone,
-  kFinished,  // the writer has left; if a frame is incomplete there, it is void
-  kReset      // the writer gave up; any other value that a peer stores counts as a reset, too
+  kFinished,  // the writer has left; the reader discards a frame that is incomplete at the end
+  kReset      // the writer gave up; the reader takes any other value for a reset, too
 };
 
 struct RingControl {
   // Written by the writer, with every message.
   alignas(kLineSize) std::atomic<std::uint64_t> head;  // bytes written
-  // The index of the first byte in `latest`, which holds all bytes up to `head`; otherwise not a
-  // valid index.
+  // If `latest` holds all bytes from some index up to `head`: that index. Otherwise an impossible
+  // index.
   std::atomic<std::uint64_t> latest_from;
   std::array<std::atomic<std::uint64_t>, kLatestWords> latest;
-  // `delivered` of the other direction when `head` was stored.
+  // What `delivered` of the other direction was when this side stored `head`.
   std::atomic<std::uint64_t> acknowledged;
   // Written by the writer, rarely.
   alignas(kLineSize / 2) std::atomic<std::uint64_t> base;  // the index at the window's beginning
@@ -50,13 +52,15 @@ struct RingControl {
   std::atomic<std::uint32_t> end;                          // a RingEnd: nothing follows `head`
   // Written by the reader.
   alignas(kLineSize) std::atomic<std::uint64_t> tail;  // bytes read
-  // Bytes of the stream that were processed; those that did not pass through the ring count, too.
+  // Bytes of the stream that the reader has processed, including lent bytes, which do not pass
+  // through the ring.
   std::atomic<std::uint64_t> delivered;
-  // Set by the side that goes to sleep, cleared by the other. Read with every message, rarely
-  // written.
-  // 1: ring its bell if there is room; 2: if `delivered` has reached `awaited`; 3: if either is so.
+  // A side sets its word before it sleeps. The other side clears the word when it rings the bell,
+  // or the sleeper does when it is awake. Both words are read with every message and rarely
+  // written. The writer's word: 1: ring its bell when there is room; 2: when `delivered` reaches
+  // `awaited`; 3: in either case.
   alignas(kLineSize) std::atomic<std::uint32_t> writer_sleeps;
-  std::atomic<std::uint32_t> reader_sleeps;  // 1: ... if there is input
+  std::atomic<std::uint32_t> reader_sleeps;  // 1: ring the reader's bell when there is input
   std::atomic<std::uint64_t> awaited;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
@@ -74,7 +78,7 @@ struct RingMoved {
     kBroken    // the peer's index is impossible; permanent
   };
   Kind kind = kBlocked;
-  bool wake = false;  // the other side sleeps: ring its bell. Set once each time it goes to sleep.
+  bool wake = false;  // the other side slept: ring its bell. Set once for each sleep.
   std::size_t bytes = 0;
 };
 
@@ -97,15 +101,17 @@ class RingWriter {
   // publish(), which returns whether to ring the reader's bell.
   [[nodiscard]] std::size_t append(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] bool publish() noexcept;
-  // Fast path of both for at most kMaxLatest bytes that are written straight into the ring: returns
-  // room for them that is contiguous, or null if append() has more to do than to copy.
+  // Fast path of append() and publish() for at most kMaxLatest bytes. room_in_place() returns
+  // contiguous room in the ring, where the caller writes the bytes, or null if append() is needed.
+  // publish_in_place() then publishes them.
   [[nodiscard]] std::byte* room_in_place(std::size_t bytes) noexcept;
   [[nodiscard]] bool publish_in_place(std::size_t bytes) noexcept;
   // Whether this many bytes fit now.
   [[nodiscard]] bool has_room_for(std::size_t bytes) noexcept {
     return !broken_ && (room() >= bytes || (look() && room() >= bytes));
   }
-  // The next publish() also tells the reader how much of the other direction was delivered.
+  // The next publish() also tells the peer that this side has processed the other direction up to
+  // this position.
   void acknowledge(std::uint64_t delivered) noexcept { acknowledged_ = delivered; }
   // Bytes that have been appended and not published.
   [[nodiscard]] std::size_t hidden() const noexcept { return head_ - shown_; }
@@ -120,9 +126,9 @@ class RingWriter {
   void stay_awake() noexcept;  // reverts may_sleep() and may_sleep_until()
   // The index of the next byte.
   [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
-  // Bytes that the reader has not read, as far as known.
+  // Bytes that the reader has not read, by the index that it has published.
   [[nodiscard]] std::size_t unread() noexcept;
-  // The position in the stream up to which the reader has processed everything, as it claims.
+  // The position in the stream up to which the reader claims to have processed everything.
   [[nodiscard]] std::uint64_t delivered() const noexcept {
     return control_.delivered.load(std::memory_order_acquire);
   }
@@ -135,7 +141,7 @@ class RingWriter {
   [[nodiscard]] bool reader_sleeps() const noexcept {
     return control_.reader_sleeps.load(std::memory_order_relaxed) != 0;
   }
-  void prepare() const noexcept;  // fetches what writing a little needs
+  void prepare() const noexcept;  // prefetches what a short write needs
   // Where the next `bytes` bytes will probably be written, or the first part of them.
   [[nodiscard]] std::span<const std::byte> next(std::size_t bytes) const noexcept;
 
@@ -156,11 +162,11 @@ class RingWriter {
   std::uint64_t head_ = 0;   // ours
   std::uint64_t shown_ = 0;  // what was last published
   std::uint64_t acknowledged_ = 0;
-  const std::byte* latest_ = nullptr;  // what was appended since then, if it is contiguous
+  const std::byte* latest_ = nullptr;  // what was appended since the last publication, or null
   std::uint64_t tail_ = 0;             // the reader's index when it was last read
-  std::uint64_t look_at_ = 0;          // the index at which the reader's index is read again
-  int full_looks_ = 0;                 // consecutive looks for room that found none
-  bool keeps_up_ = true;  // whether the reader had read nearly everything when we last looked
+  std::uint64_t look_at_ = 0;      // once head_ is here, append() reads the reader's index again
+  int full_looks_ = 0;             // consecutive looks for room that found none
+  bool keeps_up_ = true;           // whether the reader had read nearly everything at the last look
   bool window_too_small_ = false;  // the window was full for too long: it will be doubled
   bool broken_ = false;
 };
@@ -185,18 +191,20 @@ class RingReader {
   [[nodiscard]] bool delivered(std::uint64_t position) noexcept {
     return position != delivered_ && publish_delivered(position);
   }
-  // Readable bytes, as far as known; looks for more if there are none.
+  // The number of readable bytes that this side knows of. Reads the writer's index only if it knows
+  // of none.
   [[nodiscard]] std::size_t seen() noexcept;
   [[nodiscard]] bool broken() const noexcept { return broken_; }
-  // The index up to which everything was read. written() is the word in which the writer publishes
-  // its own index.
+  // The index up to which everything was read.
   [[nodiscard]] std::uint64_t position() const noexcept { return tail_; }
-  // What the writer has acknowledged with the input that was seen.
+  // The position in the other direction that the writer has acknowledged, at least with the input
+  // that was seen.
   [[nodiscard]] std::uint64_t acknowledged() const noexcept {
     return control_.acknowledged.load(std::memory_order_acquire);
   }
-  // The place where the next input will be stored, or null if it is not known.
+  // The place where the writer will probably store the next input; null if it is not known.
   [[nodiscard]] const void* next() const noexcept { return next_; }
+  // The word in which the writer publishes its index.
   [[nodiscard]] const std::atomic<std::uint64_t>& written() const noexcept { return control_.head; }
   [[nodiscard]] bool has_input() noexcept;  // true also at the end, or if broken
   [[nodiscard]] RingEnd end() const noexcept;
@@ -205,7 +213,7 @@ class RingReader {
   // The same for a reader that waits only for the end, and not for input.
   [[nodiscard]] bool may_sleep_until_end() noexcept;
   void stay_awake() noexcept;
-  void prepare() const noexcept;  // fetches what reading a little needs
+  void prepare() const noexcept;  // prefetches what a short read needs
 
  private:
   bool look() noexcept;

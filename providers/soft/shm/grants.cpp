@@ -17,8 +17,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The accessing peer stores `user` and then reads `stag`; the revoking owner stores `stag` and then
-// reads `user`. All four are sequentially consistent, so at least one sees what the other did.
+// The peer, before an access, stores `user` and then reads `stag`. The owner, to revoke, stores
+// `stag` and then reads `user`. All four accesses are sequentially consistent, so at least one side
+// sees the other's store.
 
 namespace udapl::soft::shm {
 
@@ -45,8 +46,8 @@ struct ThreadStatus {
   unsigned long long start = 0;
 };
 
-// The name is in parentheses and may contain any character. Behind it come the state and, in the
-// 20th field from there, the start time (proc(5)).
+// /proc/PID/stat has the name of the process in parentheses, and the name may contain any
+// character. The state follows it, and 19 fields later the start time (proc(5)).
 ThreadStatus parse_status(const Text& text) noexcept {
   constexpr int kFieldsBetween = 19;
   ThreadStatus status;
@@ -66,8 +67,8 @@ ThreadStatus parse_status(const Text& text) noexcept {
 
 using Path = std::array<char, 64>;
 
-// Only two errors mean that there is no such thread; others are ours, such as the lack of a
-// descriptor.
+// Only ENOENT and ESRCH mean that there is no such thread. Other errors have local reasons, such as
+// the lack of a descriptor.
 ThreadStatus status_at(const Path& path) noexcept {
   Text text;
   const int error = read_text(path.data(), text);
@@ -81,9 +82,9 @@ ThreadStatus status_of(pid_t pid) noexcept {
   return status_at(path);
 }
 
-// Whether this process has such a thread, or has ended and is still in the table of processes. The
-// peer may have written any number: for one that no thread can have, the kernel reports another
-// error.
+// Whether process `pid` has a thread `tid`, or has ended and is still in the table of processes.
+// The peer may have written any number into the slot; for a number that no thread can have, the
+// kernel would report another error than ESRCH.
 bool exists(pid_t pid, std::uint32_t tid) noexcept {
   constexpr int kNoSignal = 0;
   if (tid == 0 || tid > std::numeric_limits<pid_t>::max()) return false;
@@ -92,8 +93,8 @@ bool exists(pid_t pid, std::uint32_t tid) noexcept {
 
 bool has_gone(char state) noexcept { return state == kNone || state == 'Z' || state == 'X'; }
 
-// Whether a thread that was stopped by a signal is past the copy. A signal stops it on its way back
-// from the system call, not before or within it.
+// Whether a thread that a signal has stopped in process_vm_readv or process_vm_writev has finished
+// the copy: a signal stops a thread on its way back from a system call, not before or within it.
 bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
   Path path;
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/syscall", static_cast<int>(pid), tid);
@@ -104,15 +105,15 @@ bool stopped_behind_copy(pid_t pid, std::uint32_t tid) noexcept {
   return end != call.data() && (number == SYS_process_vm_readv || number == SYS_process_vm_writev);
 }
 
-// Whether /proc shows the processes under the pids that we use. It may be that of another pid
-// namespace.
+// Whether /proc shows processes under the pids of our own pid namespace. It may be mounted for
+// another one.
 bool proc_is_ours() noexcept {
   Path self{};
   return ::readlink("/proc/self", self.data(), self.size() - 1) > 0 &&
          std::strtol(self.data(), nullptr, 10) == ::getpid();
 }
 
-// Returns 0 if there is none that is_of_our_user().
+// Returns 0 if there is no such process, or it belongs to another user.
 pid_t pid_at_end_of(int socket) noexcept {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -135,8 +136,8 @@ Process Process::at_end_of(int socket) noexcept {
   return process;
 }
 
-// What is missing in /proc may be hidden there (hidepid=, systemd's ProtectProc=): since the
-// process was found, it or we may have changed the user.
+// A process that is missing in /proc may only be hidden (hidepid=, systemd's ProtectProc=): the
+// process, or this one, may have changed its user since the process was found.
 bool Process::may_still_copy(std::uint32_t tid) const noexcept {
   if (!exists(pid_, tid)) return false;
   if (!proc_is_ours()) return true;
@@ -147,7 +148,7 @@ bool Process::may_still_copy(std::uint32_t tid) const noexcept {
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%u/stat", static_cast<int>(pid_), tid);
   const char state = status_at(path).state;
   if (has_gone(state)) return state == kNone;
-  // Not 't': a debugger may also stop it before the system call.
+  // State 't' does not count: a debugger may also stop a thread before the system call.
   return state != 'T' || !stopped_behind_copy(pid_, tid);
 }
 

@@ -26,8 +26,8 @@ void* at_address(std::uint64_t address) noexcept {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
 }
 
-// Whether this process can name the memory: one of 32 bits cannot name all memory of a peer of 64.
-// Otherwise sets errno.
+// Whether this process can name the memory: a process of 32 bits cannot name all memory of a peer
+// of 64 bits. If not, sets errno.
 bool can_name(std::uint64_t address, std::size_t size) noexcept {
   constexpr std::uint64_t kBeyond = UINTPTR_MAX;
   if (address <= kBeyond && size <= kBeyond - address) return true;
@@ -57,7 +57,7 @@ class Marked {
   std::size_t count_ = 0;
 };
 
-// Whether a call has copied everything, after the mark. Otherwise sets errno.
+// Whether a call has copied the mark and all other bytes. If not, errno is the reason.
 bool is_whole(const Remote& remote, ssize_t copied, std::size_t size) noexcept {
   const std::size_t mark = remote.mark_at != 0 ? sizeof remote.mark : 0;
   if (copied == static_cast<ssize_t>(mark + size)) return true;
@@ -65,7 +65,8 @@ bool is_whole(const Remote& remote, ssize_t copied, std::size_t size) noexcept {
   return false;
 }
 
-// All bytes of a call come from the same memory.
+// The kernel looks the process up once per call, so all bytes of a call come from the same memory
+// as the mark.
 bool read_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                   std::size_t size) noexcept {
   if (local.size() > kMaxLocalPieces || !can_name(address, size)) return false;
@@ -84,8 +85,8 @@ bool read_plainly(const Remote& remote, std::uint64_t address, std::span<const i
   return false;
 }
 
-// The pieces become visible in this order. The mark is written over itself: where it is not mapped,
-// the call ends.
+// The kernel writes the pieces in this order: the mark, the body, the last bytes. The mark is
+// written over itself. If its address is not mapped, the call ends before it has written anything.
 bool write_plainly(const Remote& remote, std::uint64_t address, std::span<const iovec> local,
                    std::size_t size, std::size_t last) noexcept {
   if (local.size() > kMaxLocalPieces || !can_name(address, size)) return false;
@@ -114,7 +115,8 @@ bool is_slow(std::uint64_t address, std::span<const iovec> local, bool write) no
   return false;
 }
 
-// Memory whose distance from the peer's is a multiple of the page size.
+// Memory of this process whose distance from the peer's bytes is a multiple of the page size, which
+// is not a slow distance.
 class Detour {
  public:
   // The maximum that is copied at once, without the last bytes of a write.
@@ -159,7 +161,7 @@ class Pieces {
 
 // ---- calibration --------------------------------------------------------------------------------
 
-// The minimum of several runs: other load on the machine only adds to them.
+// Returns the time of the fastest run: other load on the machine only makes runs slower.
 template <class Run>
 double best_us(int runs, Run run) noexcept {
   double best = std::numeric_limits<double>::max();
@@ -176,7 +178,7 @@ CopyCosts measure() {
   constexpr std::size_t kSize = 64 * 1024;
   constexpr std::size_t kSlow = 16;
   constexpr double kUnusable = 1e6;
-  // Both are in one block, so that their distance is known.
+  // `from` and `to` are in one block, so that their distance is known.
   const auto block = std::make_unique<std::byte[]>(2 * kSize + kSlow);
   std::byte* const from = block.get();
   std::byte* const to = from + kSize;
@@ -192,7 +194,7 @@ CopyCosts measure() {
   costs.call_us = best_us(16, [&] { copy(to, sizeof(std::uint64_t)); });
   costs.per_64k_us = best_us(6, [&] { copy(to, kSize); });
   costs.slow_64k_us = best_us(3, [&] { copy(to + kSlow, kSize); });
-  // The compiler must not see that the copy is not used.
+  // volatile, because the compiler would otherwise remove a copy whose result is not used.
   void* (*volatile const plain)(void*, const void*, std::size_t) = std::memcpy;
   costs.memcpy_64k_us = best_us(6, [&] { plain(to, from, kSize); });
   if (!works) costs.call_us = costs.per_64k_us = kUnusable;

@@ -8,9 +8,10 @@
 #include <cstring>
 #include <new>
 
-// A lender that has copied a slot publishes that, and then its memory may be overwritten; a
-// borrower that has read from that memory then checks whether it was published. Both are
-// sequentially consistent, so a borrower that has read overwritten bytes finds the copy.
+// After the lender has copied a loan into the spare memory, it first publishes that, and then its
+// own memory may be overwritten. The borrower first reads the lender's memory, and then checks
+// whether a copy was published. Both are sequentially consistent, so a borrower that has read
+// overwritten bytes finds the copy.
 
 namespace udapl::soft::shm {
 
@@ -82,8 +83,8 @@ bool Lender::collect() noexcept {
   return true;
 }
 
-// Copies to the first free place, so that few pages and cache lines are used. There is always one,
-// because there are as many places as slots.
+// Copies to the first free place, so that few pages and cache lines are used. A place is always
+// free, because there are as many places as slots.
 void Lender::copy(std::uint32_t number) noexcept {
   Loan& copied = loan(number);
   const int place = std::countr_one(places_);
@@ -96,11 +97,12 @@ void Lender::copy(std::uint32_t number) noexcept {
 
 // ---- loans that the lender writes to their destination itself ----------------------------------
 
-// The loans that are claimed already; otherwise an empty run, behind the last loan of that part.
+// Returns the loans that were lent as claimed. If there are none, returns an empty run behind the
+// last loan of the part.
 Lender::Run Lender::first_run(const Part& part) noexcept {
   Run run{claimed_, claimed_end_, {}};
   claimed_ = claimed_end_;
-  if (lent_ - run.begin > lent_ - ours_) run.begin = ours_;  // the others were copied meanwhile
+  if (lent_ - run.begin > lent_ - ours_) run.begin = ours_;  // earlier ones were copied meanwhile
   if (lent_ - run.begin > lent_ - run.end) {
     run.bytes = bytes_of(run);
     return run;
@@ -110,8 +112,8 @@ Lender::Run Lender::first_run(const Part& part) noexcept {
   return {end, end, {}};
 }
 
-// Claims half of the loans before `run` that are not taken, so that the borrower, which takes them
-// from the other end one by one, and this side finish together.
+// Claims the second half of the loans before `run` that are not taken. The borrower takes them one
+// by one from the other end, so both sides finish at about the same time.
 bool Lender::claim(const Part& part, Run& run) noexcept {
   const std::uint32_t end = run.begin;
   std::uint32_t first = end;
@@ -154,8 +156,8 @@ void Borrower::welcome(std::size_t bytes) noexcept {
   control_.welcome.store(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);
 }
 
-// A loan that precedes bytes already read, or has no bytes, or too many, breaks the stream. Its
-// address is not checked: the kernel fails the copy if it is invalid.
+// A loan before bytes that were already read, or one without bytes or with too many, breaks the
+// stream. The address is not checked: if it is invalid, the kernel fails the copy.
 bool Borrower::read_slot(std::uint32_t lent, std::uint64_t position) noexcept {
   const LoanSlot& slot = control_.slots[returned_ % kLoanSlots];
   position_ = slot.position.load(std::memory_order_relaxed);

@@ -24,12 +24,12 @@ class Lender {
   Lender(LoanControl& control, LoanEnds& ends, std::span<std::byte> spare) noexcept
       : control_(control), ends_(ends), spare_(spare) {}
 
-  // Whether the peer borrows, and will probably return a loan before we call it in. After a loan
-  // that had to be called in, false until some bytes have been sent.
+  // Whether the peer borrows, and will probably return a loan before this side calls it in. Returns
+  // false for the next bytes (held_back_) after loans were called in.
   [[nodiscard]] bool worthwhile() const noexcept {
     return held_back_ == 0 && control_.welcome.load(std::memory_order_relaxed) != 0;
   }
-  // Called for bytes that have been sent in another way.
+  // Called for bytes that are sent in another way.
   void passed(std::size_t bytes) noexcept { held_back_ -= std::min(held_back_, bytes); }
   // Must be called for each piece of payload; pieces that may not be lent go through the ring.
   [[nodiscard]] bool may_lend(std::size_t bytes) noexcept {
@@ -37,8 +37,9 @@ class Lender {
   }
   // Lends `bytes`, which belong at `position` of the ring and begin at `from` of the stream. The
   // peer sees the loan with the next bytes that are published in the ring. REQUIRES:
-  // may_lend(bytes.size()). `claimed`: not for the borrower to copy, unless assist() fails, which
-  // must follow; consecutive ones of this kind are contiguous in memory.
+  // may_lend(bytes.size()). `claimed`: assist(), which must follow, writes these bytes; the
+  // borrower copies them only if assist() fails. Consecutive claimed loans are contiguous in
+  // memory.
   void lend(std::uint64_t position, std::uint64_t from, std::span<const std::byte> bytes,
             bool claimed = false) noexcept;
 
@@ -48,9 +49,9 @@ class Lender {
     std::uint64_t end = 0;
   };
   // Writes loans of this part to their destination, the last ones first, until the borrower has
-  // taken the others. `write` copies some of their bytes, and returns false if that is not
-  // possible; it may leave out the last eight, which the borrower places. Returns whether any were
-  // written: then the ring's reader has to be notified.
+  // taken all others. `write` is called with contiguous bytes of loans, copies them, and returns
+  // false if that is not possible; it may leave out the last eight, which the borrower places.
+  // Returns whether the state of any loan has changed: then the ring's reader must be notified.
   template <class Write>
   [[nodiscard]] bool assist(const Part& part, Write write) noexcept {
     Run run = first_run(part);
@@ -67,7 +68,7 @@ class Lender {
 
   // The number of pieces that can be lent now.
   [[nodiscard]] std::size_t room() const noexcept { return kLoanSlots - (lent_ - reclaimed_); }
-  // The same behind the next reclaim().
+  // The number that can be lent after the next reclaim().
   [[nodiscard]] std::size_t room_next() const noexcept {
     const std::uint32_t returned = control_.returned.load(std::memory_order_relaxed);
     return room() + std::min(returned - reclaimed_, lent_ - reclaimed_);
@@ -77,16 +78,18 @@ class Lender {
   // Where the oldest loan begins in the stream. REQUIRES: any().
   [[nodiscard]] std::uint64_t oldest() const noexcept { return loan(ours_).from; }
 
-  // Whether collect() has something to do. After many calls without news it calls the loans in.
+  // Whether collect() has something to do. If the peer has returned nothing for kPatientLooks
+  // calls, calls the loans in.
   [[nodiscard]] bool needs_collect() noexcept { return any() && look(); }
-  // Stops waiting for the borrower, unless it is copying right now: needs_collect() is true from
-  // then on.
+  // Calls the loans in, that is, stops waiting for the borrower: needs_collect() returns true from
+  // then on. Does nothing while the borrower is copying, but at most kPatientCalls times.
   void call_in() noexcept;
-  // Takes back returned loans, and copies the others if they were called in or refused. Returns
-  // whether the ring's reader has to be notified. REQUIRES: the lent bytes can still be read.
+  // Takes back returned loans. If loans were called in or refused, copies the remaining ones into
+  // the spare memory. Returns whether the ring's reader must be notified. REQUIRES: the lent bytes
+  // can still be read.
   [[nodiscard]] bool collect() noexcept;
-  // Only takes back returned loans. What they held must then be counted as sent: nothing else tells
-  // that the last one was returned.
+  // Only takes back returned loans. The caller must then count their bytes as sent: after the last
+  // loan was taken back, needs_collect() no longer reports anything.
   void reclaim() noexcept;
   // Whether all loans were returned, including those that were copied.
   [[nodiscard]] bool all_returned() const noexcept { return reclaimed_ == lent_; }
@@ -97,12 +100,13 @@ class Lender {
   static constexpr int kPatientCalls = 64;    // calls of call_in() while the borrower is copying
   static constexpr std::size_t kMinHeldBack = 1024 * 1024;
   static constexpr std::size_t kMaxHeldBack = 64 * 1024 * 1024;
-  static constexpr std::size_t kForgets = 64;  // loans returned for one failure to be forgotten
+  // With each returned loan, next_held_back_ shrinks by this part.
+  static constexpr std::size_t kForgets = 64;
 
   struct Loan {
     std::span<const std::byte> bytes;
     std::uint64_t from = 0;
-    std::uint32_t place = 0;  // a bit of places_; 0 if it was not copied
+    std::uint32_t place = 0;  // a bit of places_; 0: the loan was not copied
   };
   // Consecutive loans of contiguous bytes.
   struct Run {
@@ -128,15 +132,15 @@ class Lender {
   LoanEnds& ends_;
   std::span<std::byte> spare_;
   std::unique_ptr<std::array<Loan, kLoanSlots>> loans_;  // allocated with the first loan
-  // Numbers of slots: reclaimed_ <= ours_ <= lent_. Those before reclaimed_ were returned, those
-  // before ours_ were returned or copied.
+  // Numbers of loans: reclaimed_ <= ours_ <= lent_. The loans before reclaimed_ were returned;
+  // those before ours_ were returned or copied, so their memory belongs to this side again.
   std::uint32_t lent_ = 0;
   std::uint32_t ours_ = 0;
   std::uint32_t reclaimed_ = 0;
-  // Those that were lent as claimed, and are not settled.
+  // The loans from claimed_ to claimed_end_ were lent as claimed, and are not settled.
   std::uint32_t claimed_ = 0;
   std::uint32_t claimed_end_ = 0;
-  std::uint32_t places_ = 0;   // in use
+  std::uint32_t places_ = 0;   // bits: the places of the spare memory that are in use
   std::size_t held_back_ = 0;  // bytes to send through the ring before anything is lent again
   std::size_t next_held_back_ = kMinHeldBack;
   int looks_ = 0;
@@ -154,8 +158,8 @@ class Borrower {
   // Asks the peer to lend pieces of at least this many bytes.
   void welcome(std::size_t bytes) noexcept;
 
-  // Bytes of the ring before the next loan, for a reader at `position` that has read the ring's
-  // head before; the largest value if there is no loan.
+  // The number of bytes of the ring before the next loan, for a reader at `position`; the largest
+  // value if there is no loan. The reader must have read the ring's head before.
   [[nodiscard]] std::uint64_t before_next(std::uint64_t position) noexcept {
     if (!found_ && !find(position)) [[likely]]
       return std::numeric_limits<std::uint64_t>::max();
@@ -168,9 +172,10 @@ class Borrower {
 
   // ---- the next loan; REQUIRES: is_next(), !broken() --------------------------------------------
   [[nodiscard]] std::size_t left() const noexcept { return length_ - taken_; }
-  // Consumes the next `bytes` bytes of the loan: by fetch(address), which returns whether it could
-  // read them, or by put(bytes) if the lender has copied them. Returns false if they are not
-  // available yet (try again when the ring's reader is notified), or if the stream is broken.
+  // Consumes the next `bytes` bytes of the loan. Calls fetch(address), which reads them from the
+  // lender's memory and returns whether it could, or put(bytes) if the lender has copied them into
+  // the spare memory. Returns false if the bytes are not available yet (the caller tries again when
+  // the ring's reader is notified), or if the stream is broken.
   template <class Fetch, class Put>
   [[nodiscard]] bool take(std::size_t bytes, Fetch fetch, Put put) noexcept {
     if (claim() == kWriting) return false;
@@ -180,7 +185,7 @@ class Borrower {
       const bool fetched = fetch(address_ + taken_);
       end_reading();
       if (!fetched) refuse();
-      copy = copied();  // if it is empty, the lender had not taken the memory back meanwhile
+      copy = copied();  // empty: the lender still had to keep the bytes that were fetched
       if (copy.empty() && (!fetched || broken_)) return false;
     }
     if (broken_ || (copy.empty() && refused_)) return false;
@@ -188,11 +193,12 @@ class Borrower {
     taken(bytes);
     return true;
   }
-  // Whether the lender has written the bytes to the destination that the stream names for them.
+  // Whether the lender has written the bytes of the loan to their destination.
   [[nodiscard]] bool written() const noexcept { return state().load() == kWritten; }
-  // Consumes the rest of such a loan, and puts its last bytes, up to eight, into `end`.
+  // Consumes the rest of a loan that is written(), and copies its last bytes, up to eight, into
+  // `end`.
   void take_written(std::span<std::byte> end) noexcept;
-  // Whether take() would do something.
+  // Whether the next loan can be consumed, or the stream is broken.
   [[nodiscard]] bool ready() noexcept {
     return broken_ || (state().load() != kWriting && (!refused_ || written() || !copied().empty()));
   }
@@ -206,7 +212,7 @@ class Borrower {
   [[nodiscard]] std::atomic<std::uint32_t>& state() const noexcept {
     return control_.slots[returned_ % kLoanSlots].copied_to;
   }
-  // Takes the loan, unless that was decided before. Returns the state that it then has.
+  // Takes the loan if its state is undecided. Returns the state afterwards.
   std::uint32_t claim() noexcept {
     std::uint32_t found = state().load(std::memory_order_relaxed);
     if (found == 0 && state().compare_exchange_strong(found, kTaken)) return kTaken;

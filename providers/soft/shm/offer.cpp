@@ -14,8 +14,9 @@ namespace udapl::soft::shm {
 
 namespace {
 
-// The number is the version of the layout of the shared pages, and of what both sides do with them.
-// Processes that differ in it, as after an upgrade, do not find each other here and use TCP.
+// The number is the version of the layout of the shared pages and of the protocol that uses them.
+// Processes with different versions, as after an upgrade, do not find each other's boxes and use
+// TCP.
 constexpr char kPrefix[] = "udapl-soft/8/";
 constexpr char kMark[] = "udaplshm";
 constexpr std::size_t kMarkSize = sizeof kMark - 1;
@@ -66,8 +67,9 @@ UnsharedFd make_socket() noexcept {
 
 enum class Place : std::uint8_t { kThisHost, kElsewhere, kUnknown };
 
-// Where this address is. Any local process may have bound the abstract name, even that of a remote
-// address. kUnknown: no descriptor or memory is left to find out.
+// Tells whether an address is one of this host. The box does not tell: any local process may have
+// bound the abstract name of a remote address. kUnknown: no descriptor or memory is left to find
+// out.
 Place place_of(const sockaddr& listener) noexcept {
   sockaddr_storage place{};
   const socklen_t size =
@@ -115,7 +117,8 @@ bool send_with(int socket, const Token& token, int descriptor) noexcept {
          static_cast<ssize_t>(token.size());
 }
 
-// Receives a token and its descriptor, which have arrived. Invalid if there is none.
+// Receives a token that has arrived, and returns the descriptor that came with it; invalid if none
+// did.
 Fd receive_descriptor(int socket) noexcept {
   Token token;
   iovec part{token.data(), token.size()};
@@ -203,7 +206,7 @@ bool OfferBox::open(const sockaddr& listener, std::size_t share) noexcept {
   return false;
 }
 
-// A new child may still keep the socket open, hence shutdown().
+// shutdown(), because a child that has just been forked may still keep the socket open.
 void OfferBox::close() noexcept {
   if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
   socket_.reset();
@@ -211,8 +214,8 @@ void OfferBox::close() noexcept {
   pending_.clear();
 }
 
-// Looks at the message of an offer, if it has arrived, and leaves its descriptor there. Returns
-// false if the offer is unusable.
+// Reads the token of an offer, if it has arrived, and leaves the message with its descriptor in the
+// socket. Returns false if the offer is unusable.
 bool OfferBox::look_at(PendingOffer& offer) noexcept {
   if (offer.arrived) return true;
   const ssize_t got =
@@ -258,15 +261,16 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   return {};
 }
 
-// Whether one more offer may be held. A stranger that fills one box does not take kMin from the
-// others.
+// Whether one more offer may be held. A stranger that fills one box does not take the kMin places
+// of other boxes.
 bool OfferBox::has_room() const noexcept {
   return pending_.size() < kMin ||
          (pending_.size() < kMin + kMax && held_.load(std::memory_order_relaxed) < share_);
 }
 
-// Accepts the next waiting offer and appends it to pending_, if need be in place of the oldest.
-// Returns false if there is none.
+// Accepts the next waiting offer and appends it to pending_. If there is no room, drops the oldest
+// offer first and decrements `place`. Returns false if there is none, or if descriptors or memory
+// are short.
 bool OfferBox::accept_one(std::size_t& place) noexcept {
   UnsharedFd socket = UnsharedFd::made(
       [this] { return ::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });

@@ -18,10 +18,10 @@
 
 // How two processes on one host come to share rings. A process that listens at a TCP address also
 // has a box for offers: a unix socket with an abstract name, which is derived from that address and
-// is visible in the same network namespace only. The connecting process leaves rings there, with a
-// token, and then sends the token on the TCP connection itself. So neither side needs to know the
-// identity of the process at the other end of the unix socket: only the peer on the TCP connection
-// can send the token, and confirm that it was found.
+// is visible in the same network namespace only. The connecting process sends rings and a random
+// token to the box, and then the token on the TCP connection. Only the peer on the TCP connection
+// can send the token, and only the peer can confirm there that it has found the rings. So neither
+// side needs to know the identity of the process at the other end of the unix socket.
 namespace udapl::soft::shm {
 
 inline constexpr std::size_t kTokenSize = 24;  // eight constant bytes, then sixteen random ones
@@ -46,8 +46,8 @@ struct NoOffer {
 // A listener's box for offers. Not thread-safe.
 class OfferBox {
  public:
-  // The number of unclaimed offers that every box can hold, and how many the boxes of a process may
-  // hold together beyond that. Then the oldest is dropped.
+  // Every box can hold kMin unclaimed offers. It may hold kMax more while all boxes of the process
+  // together hold fewer than their share. A box that is full drops its oldest offer for a new one.
   static constexpr std::size_t kMin = 64;
   static constexpr std::size_t kMax = 1024;
 
@@ -56,8 +56,8 @@ class OfferBox {
   OfferBox& operator=(const OfferBox&) = delete;
   ~OfferBox() { close(); }
 
-  // On failure returns false and sets errno: the box stays empty. `share`: how many offers, at most
-  // kMax, this process can afford to hold unclaimed.
+  // On failure returns false and sets errno; the box then receives no offers. `share`: how many
+  // unclaimed offers, at most kMax, the boxes of this process may hold together.
   bool open(const sockaddr& listener, std::size_t share = kMax) noexcept;
   void close() noexcept;
   // Removes and returns the rings that were left with this token; invalid if there are none. Does
@@ -65,7 +65,7 @@ class OfferBox {
   [[nodiscard]] Rings take(std::span<const std::byte> token) noexcept;
   // Whether unclaimed offers hold descriptors.
   [[nodiscard]] bool holds_any() const noexcept { return !pending_.empty(); }
-  // Drops the held offers of peers that have gone, which nobody will claim.
+  // Drops the offers of peers that have gone: no peer will claim them.
   void drop_gone() noexcept;
 
  private:
@@ -74,7 +74,7 @@ class OfferBox {
     bool arrived = false;
     Token token;
   };
-  // Bounds the work if a stranger leaves offers without end.
+  // The maximum number of offers that one take() looks at: a stranger may leave offers without end.
   static constexpr int kMaxLooks = 2 * kMax;
 
   static bool look_at(PendingOffer& offer) noexcept;
@@ -87,8 +87,8 @@ class OfferBox {
 
   UnsharedFd socket_;
   std::size_t share_ = 0;
-  // Unclaimed, the oldest first; capacity is reserved. Pointers, because moving a descriptor that
-  // children must not keep is slow.
+  // The unclaimed offers, oldest first; the capacity is reserved. The elements are pointers,
+  // because moving an UnsharedFd is slow.
   std::vector<std::unique_ptr<PendingOffer>> pending_;
 };
 

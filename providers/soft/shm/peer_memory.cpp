@@ -24,16 +24,18 @@ namespace udapl::soft::shm {
 
 namespace {
 
-// The maximum that one call copies: revocation waits for it, and the lock of the QP is held.
+// The maximum that one call copies, because revocation waits for the call, and the lock of the QP
+// is held during it.
 constexpr std::size_t kMaxAtOnce = 512 * 1024;
 constexpr std::size_t kMaxPieces = kMaxLocalPieces - 1;  // of local memory in one call
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
-// Below, programs have memory at addresses that they were linked for; above, all is random.
+// Below this address, programs have memory at the addresses that they were linked for. Above it,
+// all addresses are random.
 constexpr std::uint64_t kRandomFrom = std::uint64_t{1} << 32U;
 
 // ---- our identity -------------------------------------------------------------------------------
 
-// The random number of this process: a forked child has another one at the same address.
+// The random number of this process. A forked child stores another number at the same address.
 struct Nonce {
   std::array<std::uint64_t, 2> value{};
   pid_t owner = 0;
@@ -126,8 +128,8 @@ void* at_address(std::uint64_t address) noexcept {
 }
 
 // Returns the address of the bytes in the owner's process, or 0 if the access is out of bounds or
-// not permitted. The owner controls the fields; a wrong address only makes the kernel refuse the
-// copy.
+// not permitted. The owner may have written any values into the slot; the copy only reaches memory
+// of the owner, and the kernel refuses an address that is not mapped.
 std::uint64_t place_of(const GrantSlot& slot, const PeerMemory::Access& access) noexcept {
   const std::uint64_t length = slot.length.load(std::memory_order_relaxed);
   const std::uint64_t offset = access.to - slot.to.load(std::memory_order_relaxed);
@@ -159,15 +161,15 @@ class Use {
 
 // ---- thresholds ---------------------------------------------------------------------------------
 
-// A copy through the ring costs the peer one memcpy, in turns with ours, and a fraction of a
-// microsecond for each cache line that the two sides exchange; an RDMA Read needs two messages.
+// A copy through the ring costs one memcpy on each side, one after the other, and a fraction of a
+// microsecond for each cache line that the two sides exchange. An RDMA Read needs two messages.
 Thresholds thresholds(const CopyCosts& costs) noexcept {
   // The cost of the ring, in memcpy copies within the caches. A direct copy costs 4 to 5 on Zen 3,
   // some 2 on Intel processors.
   constexpr double kRingCopies = 3.5;
   constexpr double kQuickCall = 0.9;  // us, less than two messages of a ring
-  // us. A peer whose processor is idle wakes in 25. If it is busy, that takes a millisecond or
-  // more, and we cannot know before.
+  // us. A peer wakes within 25 us if its processor is idle, but needs a millisecond or more if the
+  // processor is busy, which cannot be known in advance.
   constexpr double kWakeUp = 100;
   constexpr std::size_t kSize = 64 * 1024;
   Thresholds found{kNever, kNever, kNever, kNever};
@@ -205,7 +207,8 @@ void PeerMemory::give_up(const char* why, int error) noexcept {
       error == EPERM ? "; try: kernel.yama.ptrace_scope=0, or the capability SYS_PTRACE" : "");
 }
 
-// A peer of another user offers nothing either, but that is not the reason.
+// The user is checked first: a peer of another user offers no direct access either, but the trace
+// must name the user as the reason.
 void PeerMemory::try_once() noexcept {
   constexpr char kHidden[] = "it belongs to another user or is not visible from here";
   if (!is_of_our_user(bell_)) return give_up(kHidden, 0);
@@ -249,15 +252,15 @@ std::size_t PeerMemory::borrows_from() noexcept {
                                                                         : 0;
 }
 
-// A mark costs a fifth of a short copy, so it is left out where a new program would have the
-// address by chance only: then the kernel refuses the copy (docs/adr/0044).
+// A mark costs a fifth of a short copy. It is left out for random addresses: a new program with the
+// same pid would have memory there only by chance, so the kernel refuses the copy (docs/adr/0044).
 const Remote& PeerMemory::process_for(std::uint64_t address) const noexcept {
   return address < kRandomFrom || theirs_.fixed.load(std::memory_order_relaxed) != 0 ? peer_
                                                                                      : unmarked_;
 }
 
 bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noexcept {
-  if (state_ != State::kReached) return false;  // we have not asked for loans
+  if (state_ != State::kReached) return false;  // a loan that this side has not asked for
   if (read_process(process_for(address), address, local)) [[likely]]
     return true;
   if (errno == ESRCH) return false;  // the process is gone, which is reported elsewhere
@@ -268,7 +271,7 @@ bool PeerMemory::fetch(std::uint64_t address, std::span<const iovec> local) noex
 }
 
 GrantSlot* PeerMemory::find(const Access& access) noexcept {
-  if (access.stag == 0) return nullptr;  // as in an empty slot
+  if (access.stag == 0) return nullptr;  // the mark of an empty slot
   const std::span<GrantSlot> places =
       access.receive ? std::span(offers_).subspan(access.stag % kOffers, 1)
                      : std::span(granted_).subspan(grant_places(access.stag), kGrantPlaces);
@@ -288,7 +291,7 @@ bool PeerMemory::granted(const Access& access) noexcept {
   return slot != nullptr && place_of(*slot, access) != 0;
 }
 
-// Copies in steps; the last one includes the tail.
+// Copies in steps of at most kMaxAtOnce bytes. The last step includes the tail.
 bool PeerMemory::copy_some(GrantSlot& slot, const Access& access,
                            std::span<const iovec> local) noexcept {
   const auto thread = static_cast<std::uint32_t>(thread_id());

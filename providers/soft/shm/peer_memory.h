@@ -25,17 +25,18 @@ struct Greeting {
   alignas(128) std::atomic<std::uint64_t> nonce_at;
   std::array<std::atomic<std::uint64_t>, 2> nonce;
   std::atomic<std::uint32_t> reaches;  // 1: this side can reach the other's memory and wants grants
-  std::atomic<std::uint32_t> fixed;    // 1: its memory is at the same addresses in every run
+  std::atomic<std::uint32_t> fixed;    // 1: this side's memory has the same addresses in every run
 };
 
-// Publishes our random number and its address: only for a peer of the same user. Thread-safe.
+// Publishes our random number and its address. Must be called only if the peer belongs to the same
+// user. Thread-safe.
 void greet(Greeting& ours) noexcept;
 
-// The sizes, in bytes, for which these costs make direct copies worthwhile.
+// The sizes, in bytes, for which direct copies take less time than messages.
 struct Thresholds {
   std::size_t write_from = 0;   // shorter Writes to a peer that is awake go through the ring
   std::size_t read_from = 0;    // shorter Reads from a peer that is awake go through the ring
-  std::size_t asleep_most = 0;  // for longer accesses it pays to wake a sleeping peer
+  std::size_t asleep_most = 0;  // longer accesses go through the ring, although the peer must wake
   std::size_t borrow_from = 0;  // shorter payload of messages goes through the ring
 };
 [[nodiscard]] Thresholds thresholds(const CopyCosts& costs) noexcept;
@@ -48,8 +49,8 @@ class PeerMemory {
     std::uint32_t stag = 0;
     std::uint64_t to = 0;
     std::uint32_t length = 0;  // > 0
-    std::uint32_t right = 0;   // that the grant must have
-    bool receive = false;      // `stag` is the number of a message, `to` counts from its receive
+    std::uint32_t right = 0;   // the grant must have one of these rights
+    bool receive = false;      // `stag` is the number of a message, `to` an offset in its receive
   };
 
   // `bell`: the unix socket that is connected to the peer.
@@ -57,12 +58,12 @@ class PeerMemory {
              int bell) noexcept
       : theirs_(theirs), ours_(ours), granted_(granted), offers_(offers), bell_(bell) {}
 
-  // Whether direct access is worthwhile. `asleep`: whether the peer sleeps; otherwise it could
-  // handle a message at once.
+  // Whether direct access is possible and takes less time than a message. `asleep`: whether the
+  // peer sleeps; a peer that is awake could handle a message at once.
   [[nodiscard]] bool suits(const Access& access, bool asleep) noexcept;
-  // Copies to or from `local`, which has room for the access and is pinned by the caller. The last
-  // eight bytes of the destination become visible last. Returns false if the whole access must be
-  // done in another way; some bytes may have been copied.
+  // Copies to or from `local`, which has room for the access and which the caller has pinned. The
+  // last eight bytes of the destination become visible last. Returns false if the caller must do
+  // the whole access in another way; some bytes may have been copied.
   [[nodiscard]] bool copy(const Access& access, std::span<const iovec> local) noexcept;
 
   // Whether a grant seems to permit the access.
@@ -89,8 +90,8 @@ class PeerMemory {
   OfferSlots& offers_;
   const int bell_;
   State state_ = State::kUntried;
-  Remote peer_;      // with its mark
-  Remote unmarked_;  // without
+  Remote peer_;      // the peer's process, with its mark
+  Remote unmarked_;  // the same without the mark
   Thresholds thresholds_;
 };
 

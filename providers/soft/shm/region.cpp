@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Only a memfd can have these seals. One of huge pages is refused, as its size and mapping follow
-// other rules.
+// Only a memfd can have these seals. A memfd of huge pages is refused, because other rules apply to
+// its size and mapping.
 bool cannot_change(int fd, std::size_t size) noexcept {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return false;
@@ -32,7 +32,7 @@ bool cannot_change(int fd, std::size_t size) noexcept {
          static_cast<std::size_t>(file.st_size) == size;
 }
 
-// A file size beyond the limit would kill the process (SIGXFSZ).
+// ftruncate() beyond the limit of the file size would kill the process (SIGXFSZ).
 bool within_file_limit(std::size_t size) noexcept {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && size <= limit.rlim_cur;
@@ -111,7 +111,7 @@ Region Region::map(Fd memfd, std::size_t size) noexcept {
     return {};
   }
   ::munlock(at, size);
-  // A dump would allocate all pages, too, and contain them.
+  // A core dump would contain all pages, and would allocate those that are not used yet.
   ::madvise(at, size, MADV_DONTDUMP);
   if (::mprotect(at, size, PROT_READ | PROT_WRITE) != 0) {
     const int error = errno;

@@ -8,11 +8,11 @@
 
 namespace udapl::soft::shm {
 
-// Memory that two processes share: a memfd whose size is sealed, mapped. It has no name, so nothing
-// stays behind when both are killed.
+// Memory that two processes share: a mapped memfd whose size is sealed. The memfd has no name, so
+// nothing stays behind when both processes are killed.
 //
-// The peer may write anything into it at any time. It cannot remove pages: with the size sealed,
-// every access within bytes() is valid and none raises SIGBUS.
+// The peer may write anything into the memory at any time. It cannot shrink the memfd, because the
+// size is sealed, so no access within bytes() raises SIGBUS.
 class Region {
  public:
   Region() noexcept = default;
@@ -30,8 +30,8 @@ class Region {
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
   [[nodiscard]] int fd() const noexcept { return memfd_.get(); }
   void close_fd() noexcept { memfd_.reset(); }  // the memory stays mapped
-  // Discards the contents of a part and frees its pages: it reads as zeros, and pages are allocated
-  // when written. May have no effect, e.g. if memory is locked.
+  // Discards the contents of a part and frees its pages. The part then reads as zeros, and its
+  // pages are allocated again when they are used. May have no effect, e.g. if memory is locked.
   static void release_pages(std::span<std::byte> whole_pages) noexcept;
 
  private:

@@ -16,26 +16,26 @@ namespace udapl::soft::shm {
 
 // The memory of one connection: a page with the ring controls, the greetings, the loan controls and
 // the porches of both sides; four pages with the grants of both sides, and one with what only large
-// messages need; the two rings; and the spare memory for loans that had to be copied. The side that
-// made it writes into the first ring and reads from the second. A connection with little traffic
-// uses the first page only.
+// messages need; the two rings; and the spare memory for loans that the lender has to copy. The
+// maker, the side that created the memory, writes into the first ring and reads from the second. A
+// connection with little traffic uses the first page only.
 struct Layout {
   static constexpr std::size_t kPage = 4096;
-  // Idle connections give back the pages of their rings, which therefore begin with a page of any
-  // size that the processor may have.
+  // Idle connections give the pages of their rings back, so the rings begin at a page boundary, for
+  // any page size that the processor may have.
 #if defined(__x86_64__) || defined(__i386__)
   static constexpr std::size_t kRingsAt = 6 * kPage;
 #else
   static constexpr std::size_t kRingsAt = 64 * 1024;
 #endif
   static constexpr std::size_t kPorchSize = 512;
-  // When processors are oversubscribed, each side runs seldom, and moves at most a ring of bytes
-  // each time. Pages are allocated only when used.
+  // The rings are large, because a side that seldom gets a processor moves at most one ring of
+  // bytes each time that it runs. Pages are allocated only when used.
   static constexpr std::size_t kRingSize = 8 * 1024 * 1024;
   static constexpr std::size_t kFirstWindow = 1024 * 1024;
   static constexpr std::size_t kSparesAt = kRingsAt + 2 * kRingSize;
-  // An odd number of pages. The page that a poll checks is the first of each connection: at even
-  // distances, those of many connections would share half of the places in a TLB, or fewer.
+  // An odd number of pages. A poll checks the first page of each connection: if these pages were at
+  // even distances, those of many connections would compete for half of a TLB's places, or fewer.
   static constexpr std::size_t kSize = kSparesAt + 2 * kSpareSize + kPage;
   std::array<RingControl, 2> control;
   std::array<Greeting, 2> greeting;
@@ -49,12 +49,13 @@ static_assert(sizeof(Layout) <= Layout::kRingsAt);
 static_assert(offsetof(Layout, granted) == Layout::kPage);
 static_assert(Layout::kSize / Layout::kPage % 2 == 1);
 
-// One side's mapping of it, and the socket that is the bell of both sides: input on it means "check
-// the rings", its end means that the peer is gone. Invalid if default-constructed.
+// One side's mapping of the memory, and the unix socket that is the bell. Input on the socket means
+// "check the rings"; its end means that the peer is gone. Invalid if default-constructed.
 class Rings {
  public:
   Rings() noexcept = default;
-  // `region`: Layout::kSize bytes, in which the maker has marked both readers as asleep.
+  // `region`: Layout::kSize bytes, in which the maker has marked both readers as asleep. `maker`:
+  // whether this side is the maker.
   Rings(UnsharedFd bell, Region region, bool maker) noexcept
       : bell_(std::move(bell)), region_(std::move(region)), maker_(maker) {
     region_.close_fd();
@@ -95,7 +96,7 @@ class Rings {
     Region::release_pages(memory(maker_).data);
     Region::release_pages(spare(maker_));
   }
-  // Moves the memory out, for an owner that needs it longer. Only the bell remains.
+  // Gives the memory to the caller, which needs it longer. Only the bell remains.
   [[nodiscard]] Region take_region() noexcept { return std::move(region_); }
 
  private:
