@@ -19,8 +19,8 @@ namespace {
 
 constexpr unsigned kGone = 0;
 
-// The kernel reports a change just before sockets can be bound to the address, or cannot any more.
-// A check made at once may still find the old state, so it is repeated after these times.
+// The kernel sends the notification just before the change affects bind(). A check made at once may
+// still find the old state, so it is repeated after these times.
 constexpr auto kSoon = std::chrono::milliseconds(20);
 constexpr auto kLater = std::chrono::seconds(1);
 
@@ -62,8 +62,8 @@ void AddressWatch::start(Fd notifications) noexcept {
   if (!watch_.start(notifications_.get()).ok()) notifications_.reset();
 }
 
-// The contents of the messages are ignored, and so is the loss of some: look() queries the kernel.
-// The rest of a message that is longer than the buffer is dropped by the kernel.
+// Ignores the contents of the messages, and the loss of messages (ENOBUFS): look() queries the
+// kernel. The kernel drops the rest of a message that is longer than the buffer.
 void AddressWatch::on_notification() noexcept {
   std::array<std::byte, 64> dropped;
   ssize_t got = 0;

@@ -9,12 +9,12 @@
 
 namespace udapl::soft {
 
-// Learns from the kernel when an address leaves this machine: no peer can connect to it then, and
-// nothing else would report that. Listeners work again when the address returns. Thread-safe. Owned
-// by the Adapter. Makes sink calls from the driving thread.
+// Notices, through notifications of the kernel, that the adapter's address is no longer one of this
+// machine. No peer can connect then, and nothing else would report it. Listeners work again when
+// the address returns. Thread-safe. Owned by the Adapter. The driving thread makes its sink calls.
 class AddressWatch {
  public:
-  // Whether a socket can be bound to it.
+  // Returns whether a socket can be bound to the address.
   using Here = bool (*)(const transport::SocketAddress& address) noexcept;
   AddressWatch(Reactor& reactor, const transport::SocketAddress& address,
                transport::AdapterSink& sink, Here here = &can_be_bound) noexcept;

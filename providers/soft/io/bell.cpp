@@ -17,11 +17,12 @@ namespace udapl::soft {
 
 namespace {
 
-constexpr int kRingTries = 200;  // with Backoff: for some milliseconds
+constexpr int kRingTries = 200;  // with the pauses of Backoff, these take some milliseconds
 constexpr std::uint32_t kReportsPerDrain = 8;
 constexpr std::uint32_t kRestsPerDrain = 32;
 
-// ThreadSanitizer sees no order through pages that are mapped twice, but it does through the bell.
+// ThreadSanitizer cannot order accesses through two mappings of the same page. It can order the
+// send and the read of a ring, so each ring is read.
 #ifdef __SANITIZE_THREAD__
 constexpr bool kReadsEachRing = true;
 #else
@@ -30,8 +31,9 @@ constexpr bool kReadsEachRing = false;
 
 }  // namespace
 
-// The peer sleeps, and gets no other sign. If the buffer is full, the bell is ringing already;
-// other failures may pass: memory is short, or a signal handler has changed errno.
+// Only the bell wakes a sleeping peer, so a failure is retried. If the buffer is full, unread rings
+// wake the peer already. Other failures may be temporary: memory is short, or a signal handler has
+// changed errno.
 void Bell::ring() const noexcept {
   const NotCancelled scope;
   Backoff backoff;
@@ -49,7 +51,8 @@ bool Bell::on_report() noexcept {
 
 bool Bell::on_rest() noexcept { return ++rests_since_drained_ < kRestsPerDrain || drain(); }
 
-// If the peer rings without end, the next call reads the rest.
+// Reads once, so a peer that rings all the time does not keep this thread; the next call reads
+// more.
 bool Bell::drain() noexcept {
   reports_since_drained_ = rests_since_drained_ = 0;
   const NotCancelled scope;

@@ -5,9 +5,10 @@
 
 namespace udapl::soft {
 
-// Decides whether polls look for the confirmation of what was sent. Looking slows the peer down,
-// which writes to the same cache line for each message, and is superfluous if the peer answers: its
-// answer confirms as well. So they look only if no answers came lately.
+// Decides whether polls look for the confirmation of what was sent. A look slows the peer down,
+// because the peer writes to the same cache line for each message. It is superfluous if the peer
+// sends a message in return, because that message confirms as well. So polls look only if no such
+// answers have come lately.
 class ConfirmationHabit {
  public:
   // Called when a confirmation is awaited. Returns whether polls should look for it.
@@ -19,14 +20,15 @@ class ConfirmationHabit {
   void came_with_answer() noexcept {
     if (!looks_) alone_ = 0;
   }
-  // Called when it was found without an answer, if only in a look at everything, which is rare.
+  // Called when the confirmation was found without an answer. If polls do not look for it, this
+  // happens only in the rare checks of all events.
   void came_alone() noexcept {
     if (!looks_ && ++alone_ >= kHabit) left_ = kLooked;
   }
 
  private:
-  static constexpr std::uint32_t kHabit = 2;
-  static constexpr std::uint32_t kLooked = 1024;  // then answers are given another chance
+  static constexpr std::uint32_t kHabit = 2;      // confirmations without an answer in a row
+  static constexpr std::uint32_t kLooked = 1024;  // awaited confirmations until polls stop looking
 
   bool looks_ = false;
   std::uint32_t left_ = 0;

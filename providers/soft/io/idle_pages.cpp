@@ -20,8 +20,8 @@ IdlePages::IdlePages(Reactor& reactor, Handler* const& handler) noexcept
       watch_at_(kMinReleased),
       timer_(reactor, Call::to<&IdlePages::on_idle>(this)) {}
 
-// Starts the timer, unless a thread polls the reactor: for a timer, it would read the clock in each
-// of its turns.
+// Starts the timer, unless a thread polls the reactor: with a timer running, the thread would have
+// to read the clock in each turn.
 void IdlePages::start_wait(std::uint64_t position) noexcept {
   watch_at_ = position + kMinReleased;
   if (handler_ == nullptr || reactor_.polled()) return;
@@ -30,7 +30,8 @@ void IdlePages::start_wait(std::uint64_t position) noexcept {
   timer_.start_after(kIdle);
 }
 
-// Called by the timer. Acquires no lock of the stream's owner; the handler does the work.
+// Called by the timer, without the lock of the stream. So it only requests a call of the handler,
+// which does the work.
 void IdlePages::on_idle() noexcept {
   due_.store(true, std::memory_order_relaxed);
   reactor_.request_call(*handler_);

@@ -8,14 +8,15 @@
 
 namespace udapl::soft {
 
-// Tells a RingStream when to free the pages of its ring: when nothing has been sent for some time,
-// if many bytes were sent before.
+// Tells a RingStream when to free the pages of its ring: when many bytes were sent, and then
+// nothing for some time.
 //
-// Used like the stream that owns it; only its timer may run in another thread meanwhile. Positions
-// are numbers of bytes that were sent so far.
+// Used under the lock of the stream that owns it; only the timer's call needs no lock, and may run
+// in another thread meanwhile. Positions are numbers of bytes that were sent so far.
 class IdlePages {
  public:
-  // `handler` is that of the stream, null while it is not watched. It is called when due().
+  // `handler`: the handler of the stream; null while the stream is not watched. The reactor calls
+  // it when due().
   IdlePages(Reactor& reactor, Handler* const& handler) noexcept;
 
   void sent(std::uint64_t position) noexcept {
@@ -24,11 +25,12 @@ class IdlePages {
   }
   // Whether to call end_wait().
   [[nodiscard]] bool due() const noexcept { return due_.load(std::memory_order_relaxed); }
-  // Returns whether nothing was sent meanwhile; otherwise waits again. If so, released() must
-  // follow.
+  // Called when due(). Returns true if nothing was sent during the wait; then released() must
+  // follow. Otherwise waits again.
   [[nodiscard]] bool end_wait(std::uint64_t position) noexcept;
-  // The pages were freed at `position`; or not, because something is unread: another attempt
-  // follows when something is sent.
+  // Called when the pages were freed at `position`, or, with `all_read` false, could not be freed
+  // because the peer has not read everything. In the latter case, the next bytes that are sent
+  // start another attempt.
   void released(std::uint64_t position, bool all_read) noexcept;
   // Waits for a timer that is running.
   void stop() noexcept { timer_.stop(); }

@@ -40,9 +40,9 @@ class Lingerer : public boost::intrusive::list_base_hook<> {
   // Closes the descriptor at once. REQUIRES: the lock of Lingering.
   virtual void cut_off() noexcept = 0;
   [[nodiscard]] virtual bool belongs_to(const Reactor& reactor) const noexcept = 0;
-  // Whether the peer's host has not taken everything yet. REQUIRES: the lock of Lingering.
+  // Whether the peer's host has not acknowledged everything. REQUIRES: the lock of Lingering.
   [[nodiscard]] virtual bool is_unfinished() noexcept = 0;
-  // Sends what the socket takes, and reads what there is. REQUIRES: the lock of Lingering.
+  // Sends what the socket accepts, and reads what has arrived. REQUIRES: the lock of Lingering.
   virtual void leave() noexcept = 0;
 
  protected:
@@ -52,8 +52,8 @@ class Lingerer : public boost::intrusive::list_base_hook<> {
   const LingerKind kind_;
 };
 
-// The lingering streams of this process, of all adapters, oldest first. The lock protects the
-// streams themselves as well; only the reactor's lock is acquired inside it. Never destroyed.
+// The lingering streams of all adapters of this process, oldest first. The lock also protects the
+// streams themselves; only the reactor's lock is acquired while it is held. Never destroyed.
 class Lingering {
  public:
   static Lingering& instance() noexcept {
@@ -64,11 +64,11 @@ class Lingering {
 
   void enter(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
   void remove(Lingerer& closing) noexcept UDAPL_REQUIRES(lock);
-  // `reactor`: of this one; null: of any.
+  // Whether a connection of `reactor` is unfinished; null: of any reactor.
   [[nodiscard]] bool any_unfinished(const Reactor* reactor) noexcept UDAPL_REQUIRES(lock);
-  // Ends all connections as far as that takes no time.
+  // Calls leave() for all connections.
   void leave_all() noexcept UDAPL_REQUIRES(lock);
-  // Whether a fork has copied them from the parent, to which they belong.
+  // Whether the streams belong to the parent process: a fork has copied the lists.
   [[nodiscard]] bool are_copies() const noexcept {
     return generation_.load(std::memory_order_relaxed) != forks::generation();
   }
@@ -80,7 +80,7 @@ class Lingering {
   }
 
   List of_kind_[2] UDAPL_GUARDED_BY(lock);
-  std::atomic<unsigned> generation_{0};  // when the last one entered
+  std::atomic<unsigned> generation_{0};  // forks::generation() when the last stream entered
 };
 
 void Lingering::enter(Lingerer& closing) noexcept {
@@ -108,8 +108,8 @@ void Lingering::leave_all() noexcept {
   for (Lingerer& closing : connections()) closing.leave();
 }
 
-// Called by the driving thread, so it may dismiss itself at any time; cut_off() and is_unfinished()
-// are called by any thread.
+// A stream that lingers. Called by the driving thread only, so it may dismiss itself at any time;
+// cut_off(), is_unfinished() and leave() may be called by any thread.
 class LingeringClose final : public Adopted, public Lingerer, private Handler {
  public:
   LingeringClose(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::duration limit,
@@ -148,8 +148,8 @@ class LingeringClose final : public Adopted, public Lingerer, private Handler {
   [[nodiscard]] bool is_unfinished() noexcept override {
     return stream_ != nullptr && waits_for_peer();
   }
-  // If any input were unread, close() would send RST, and what the peer's host has not taken would
-  // be lost.
+  // Reads the input: with unread input, close() would send RST, and what the peer's host has not
+  // acknowledged would be lost.
   void leave() noexcept override {
     constexpr int kMaxReads = 1024;  // the peer may be sending all the time
     const NotCancelled scope;

@@ -10,8 +10,8 @@ namespace udapl::soft {
 
 // The kind of connection that ends. Each kind has its own share of the process's descriptors.
 enum class LingerKind : std::uint8_t {
-  kConnection,  // it was established, or we requested it
-  kStranger     // a request that was refused or rejected: anyone can cause these
+  kConnection,  // it was established, or this side requested it
+  kStranger     // a request that was refused or rejected; any host can cause these
 };
 
 inline constexpr Clock::duration kLinger = std::chrono::seconds(1);
@@ -19,21 +19,23 @@ inline constexpr Clock::duration kLinger = std::chrono::seconds(1);
 inline constexpr Clock::duration kLingerAtClose = std::chrono::milliseconds(100);
 
 // Ends the stream so that what was sent arrives: sends `rest` and FIN, then reads (and drops) until
-// the peer's FIN, for at most `limit`, then closes. A connection lingers for up to 30 times as long
-// if the peer's host has not taken everything. Returns at once; the reactor owns the stream. Null
-// is ignored. When too many streams linger in the process (a sixteenth of its descriptors for
-// strangers and at most 128, a quarter for connections) the oldest of the kind is reset.
+// the peer's FIN, for at most `limit`, then closes. A stream of kind kConnection lingers for up to
+// 30 times as long if the peer's host has not acknowledged everything. Returns at once; the reactor
+// then owns the stream. Does nothing if `stream` is null. At most a sixteenth of the process's
+// descriptors, and no more than 128, linger as strangers, and at most a quarter as connections;
+// beyond that, the oldest stream of the kind is reset.
 void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind = LingerKind::kConnection,
                   Clock::duration limit = kLinger, KeptBytes rest = {}) noexcept;
 
-// Called before the reactor is destroyed, which closes the streams: waits until the peers' hosts
-// have taken everything that its connections sent, for at most `limit`. What they have not taken
-// may be lost if they send something to a closed socket.
+// Waits until the peers' hosts have acknowledged everything that the lingering connections of this
+// reactor sent, for at most `limit`. Called before the reactor is destroyed, which closes the
+// streams. Unacknowledged bytes may then be lost: a peer that sends to a closed socket gets a RST.
 void await_lingering(const Reactor& reactor, Clock::duration limit) noexcept;
 
-// The same for all reactors, when the process exits without destroying them: the kernel then
-// resets streams with unread input. Never waits longer than `limit`, whatever the process was doing
-// when it called exit(). In a forked child, waits only for streams of its own.
+// The same for all reactors, when the process exits without destroying them. Reads the input of the
+// streams, because the kernel resets a socket that is closed with unread input. Never waits longer
+// than `limit`, even if the lock is never released. In a forked child, waits only for streams of
+// the child.
 void await_lingering_at_exit(Clock::duration limit) noexcept;
 
 }  // namespace udapl::soft

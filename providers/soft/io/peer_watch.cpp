@@ -20,7 +20,7 @@ using std::chrono::seconds;
 namespace {
 
 constexpr int kLooks = 8;         // per time limit
-constexpr int kQuestions = 4;     // the kernel asks at least as often
+constexpr int kQuestions = 4;     // per time limit: the kernel asks the peer's host as often
 constexpr int kMinQuestions = 2;  // a host need not answer two probes within half a second
 constexpr seconds kAnswerTime(5);
 constexpr seconds kKeepIdle(20);
@@ -47,8 +47,8 @@ void PeerWatch::start(milliseconds limit) noexcept {
   set_option(socket_, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
   limit_ = limit;
   if (limit == milliseconds::zero()) return;
-  // By default the pauses between two questions grow to two minutes. The kernel gives a connection
-  // up after a number of questions (tcp_retries2), so there must not be too many.
+  // By default the pauses between two questions grow to two minutes. They must not become too short
+  // either, because the kernel ends a connection after a number of questions (tcp_retries2).
   set_option(socket_, IPPROTO_TCP, kRtoMaxOption,
              std::clamp(limit / kQuestions, kMinRtoMax, kMaxRtoMax).count());
   watches_.store(false, std::memory_order_release);
@@ -66,12 +66,12 @@ void PeerWatch::not_due() noexcept {
   asked_once_more_ = false;
 }
 
-// A program that has stopped reading closes the window, and its host still answers the kernel's
-// questions, which are retransmissions or probes. When the limit has passed, the last question may
-// have been long ago, and the host may be back. So it is given up only if it leaves one more
-// question unanswered.
+// The kernel's questions are retransmissions and window probes. A host answers them even if its
+// program has stopped reading. When the limit has passed, the last question may have been sent long
+// ago, and the host may be back. So the connection is reset only after one more question has
+// remained unanswered.
 void PeerWatch::look() noexcept {
-  watches_.store(false, std::memory_order_seq_cst);  // bytes that are sent from now on are seen
+  watches_.store(false, std::memory_order_seq_cst);  // sent() now begins another watch
   if (!has_unacknowledged() || watches_.exchange(true, std::memory_order_acq_rel)) return;
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -92,8 +92,8 @@ void PeerWatch::look() noexcept {
   timer_.start(now + std::min<Clock::duration>(pause, kAnswerTime));
 }
 
-// With a RST: to a peer that can hear us again, an ordinary end of the stream would mean that we
-// have disconnected.
+// Resets the connection, because a peer that can be reached again would take an ordinary end of the
+// stream for a disconnect by this side's consumer.
 void PeerWatch::give_up() noexcept {
   gave_up_.store(true, std::memory_order_relaxed);
   reset_connection(socket_);

@@ -9,9 +9,9 @@
 
 namespace udapl::soft {
 
-// Gives a TCP connection up when the peer's host no longer answers. TCP_USER_TIMEOUT would do so,
-// too, but it also ends connections to hosts that answer, and whose programs do not read
-// (docs/adr/0042).
+// Resets a TCP connection when the peer's host no longer answers. TCP_USER_TIMEOUT would do so,
+// too, but it also ends a connection whose peer's host answers while the peer's program does not
+// read (docs/adr/0042).
 //
 // While bytes are unacknowledged, a timer looks at the kernel's counters eight times per time
 // limit. An idle connection has no timer, only keepalive.
@@ -21,15 +21,15 @@ class PeerWatch {
   PeerWatch(Reactor& reactor, int socket) noexcept
       : socket_(socket), timer_(reactor, Call::to<&PeerWatch::look>(this)) {}
 
-  // Called when the socket is connected, before it is sent to. 0: TCP's own limits.
+  // Called when the socket is connected, before anything is sent. 0: only TCP's own limits apply.
   void start(std::chrono::milliseconds limit) noexcept;
   // Called whenever bytes were sent, by one thread at a time.
   void sent() noexcept {
     if (!watches_.load(std::memory_order_relaxed)) [[unlikely]]
       begin();
   }
-  // Whether the connection was given up. Then it has been reset, which the socket's owner finds
-  // when it is notified, or reads or writes.
+  // Whether this has reset the connection. The owner of the socket finds the reset when the reactor
+  // reports it, or when it reads or writes.
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_.load(std::memory_order_relaxed); }
 
  private:
@@ -41,12 +41,12 @@ class PeerWatch {
 
   const int socket_;
   std::chrono::milliseconds limit_{};
-  std::atomic<bool> watches_{true};  // or there is nothing to watch for
+  std::atomic<bool> watches_{true};  // true also while there is no time limit
   std::atomic<bool> gave_up_{false};
   // Used by the thread that has set watches_, then by the timer's calls.
-  Clock::time_point silent_since_;     // the peer has been, or there was nothing to answer
-  std::optional<int> asked_when_due_;  // unanswered questions when the limit had passed
-  bool asked_once_more_ = false;       // after that, and before the last look
+  Clock::time_point silent_since_;     // when the peer's host was last heard, or the watch began
+  std::optional<int> asked_when_due_;  // the number of unanswered questions when the limit passed
+  bool asked_once_more_ = false;       // since then, the kernel had asked again at the last look
   Timer timer_;                        // last: it calls this object
 };
 

@@ -19,8 +19,9 @@ constexpr std::size_t kMaxPieces = 64;  // of local memory in one direct access
 // An RDMA Write of at least this size may be shared by both sides.
 constexpr std::uint32_t kMinShared = 384 * 1024;
 
-// The least number of other requests under way with which messages, that both sides copy, take less
-// time than direct copies, which this side makes one by one. A Read takes two messages.
+// The least number of other outstanding requests with which messages take less time than direct
+// copies: both sides work on messages at the same time, but this side makes direct copies one by
+// one. A Read takes two messages.
 constexpr std::uint64_t fewest_others(bool write, std::uint32_t length) noexcept {
   constexpr std::uint64_t kFew = 2;
   constexpr std::uint64_t kMany = 12;
@@ -48,7 +49,7 @@ RingStream::RingStream(std::unique_ptr<TcpStream> tcp, shm::Rings rings, bool di
   if (direct_ && shm::is_of_our_user(rings_.bell())) shm::greet(rings_.our_greeting());
 }
 
-// What was sent remains readable for the peer, however long that takes.
+// The peer has its own mapping of the rings, so it can read later what was sent.
 RingStream::~RingStream() {
   sleep_unawares(false);
   idle_pages_.stop();
@@ -56,9 +57,9 @@ RingStream::~RingStream() {
   if (handler_ != nullptr) reactor_.unwatch(rings_.bell(), *handler_);
   if (aborts_) finish(shm::RingEnd::kReset);
   end_loans();
-  // Like a socket that is closed before everything was read.
+  // With unread input, the stream ends with a reset, as that of a socket does.
   if (!finished_) finish(has_input() ? shm::RingEnd::kReset : shm::RingEnd::kFinished);
-  ::shutdown(rings_.bell(), SHUT_RDWR);  // a new child may still hold it open
+  ::shutdown(rings_.bell(), SHUT_RDWR);  // a child that was just forked may still hold it open
   end_grants();
 }
 
@@ -126,9 +127,10 @@ void RingStream::completion_wanted() noexcept {
   if (unaware_ && !rest_until_placed()) reactor_.request_call(*handler_);
 }
 
-// If no thread waits for the completion, the bell would only wake the service thread, which takes
-// the processor from those that poll: their polls look for the confirmation. Returns false if it
-// has arrived and is wanted.
+// Prepares for a rest until the awaited position is placed. If no thread waits for the completion,
+// the peer is not asked to ring: the bell would only wake the service thread, which would take the
+// processor from threads that poll. Their polls look for the confirmation instead. Returns false if
+// a thread waits and the confirmation has arrived.
 bool RingStream::rest_until_placed() noexcept {
   if (awaited_ == 0) return true;
   sleep_unawares(true);
@@ -147,7 +149,7 @@ void RingStream::sleep_unawares(bool on) noexcept {
   demand_->sleepers.fetch_add(on ? 1U : ~0U, std::memory_order_seq_cst);
 }
 
-// Whether polls look for the confirmation.
+// Sets whether polls look for the confirmation.
 void RingStream::show_placed(bool on) noexcept {
   handler_->sign->also(on ? &writer_.delivered_word() : nullptr, awaited_);
 }
@@ -175,15 +177,16 @@ std::uint32_t RingStream::look() noexcept {
   const bool lent_enough = lender_.any() && lender_.room() < awaited_loans_;
   if (wants(EPOLLOUT) && (peer_gone_ || (!lent_enough && writer_.has_room()))) now |= EPOLLOUT;
   if (!peer_gone_ && (lender_.needs_collect() || (awaits_turn() && turn_has_come())))
-    now |= EPOLLOUT;  // awaited or not
+    now |= EPOLLOUT;  // even if it is not awaited
   if (wants(EPOLLRDHUP) && (peer_gone_ || reader_.end() != shm::RingEnd::kNone)) now |= EPOLLRDHUP;
   if (lost_ || reader_.end() == shm::RingEnd::kReset) [[unlikely]]
     now |= EPOLLERR;
   return now;
 }
 
-// Sets the handler's sign, through which the reactor detects input without a call, if input is the
-// only possible event. The sign does not show the peer's end of the stream, but that is not urgent.
+// If input is the only possible event, sets the handler's sign, by which the reactor detects input
+// without calling the handler. The sign does not show that the peer has ended the stream; that is
+// found later, which is soon enough.
 void RingStream::show_sign() noexcept {
   const bool only_input = events_ == EPOLLIN && !idle_pages_.due() && !lender_.any() &&
                           !borrower_.is_next(reader_.position());
@@ -203,12 +206,13 @@ void RingStream::stay_awake() noexcept {
   sleep_unawares(false);
   reader_.stay_awake();
   writer_.stay_awake();
-  // A call that began for the previous stream of the handler may have led here; to the reactor this
-  // stream then rests, and the peer would not ring. It can only be the first call after watch().
+  // The reactor may have begun this call for the previous stream of the handler. It then takes this
+  // stream for resting, but the peer would not ring the bell. This can only happen in the first
+  // call after watch(), so that one requests another call.
   if (std::exchange(never_woken_, false) && handler_ != nullptr) reactor_.request_call(*handler_);
 }
 
-// Once the peer is gone, nothing would wake this side.
+// Does not rest with an event pending once the peer is gone: nothing would wake this side.
 bool RingStream::rest() noexcept {
   if (!bell_.on_rest()) lose_peer();
   if (idle_pages_.due() || (peer_gone_ && look() != 0)) return false;
@@ -219,7 +223,8 @@ bool RingStream::rest() noexcept {
   const bool end = !wants(EPOLLRDHUP) || wants(EPOLLIN) || reader_.may_sleep_until_end();
   const bool room = !wants(EPOLLOUT) || writer_.may_sleep();
   const bool unplaced = rest_until_placed();
-  // The return of a loan causes no wake-up, so loans are copied before this side sleeps.
+  // The peer does not ring the bell when it returns a loan. So loans are called in before this side
+  // rests.
   const bool lends = lender_.any() && !peer_gone_;
   if (lends) lender_.call_in();
   if (input && end && room && unplaced && !lends) return true;
@@ -237,7 +242,7 @@ bool RingStream::prefers_message(bool write, std::uint32_t length, std::uint64_t
   return habit_of_series_.tries(put_, others, [this] { return peer_placed(); });
 }
 
-// Everything sent before must have been delivered, or the access would overtake it.
+// The peer must have processed everything that was sent before, or the access would overtake it.
 bool RingStream::reach(const Reach& what, std::span<const iwarp::IoSpan> local) noexcept {
   share_ = {};
   const std::uint32_t right = what.write ? kRemoteWrite : kRemoteRead;
@@ -264,18 +269,18 @@ shm::Grants* RingStream::grants(MrTable& memory) noexcept {
     grants_.reset(new (std::nothrow)
                       shm::Grants(rings_.granted_by_us(), rings_.our_offers(), peer));
   memory_ = &memory;
-  if (grants_ != nullptr && !asked_) ask_for_loans();  // for its large RDMA Writes
+  if (grants_ != nullptr && !asked_) ask_for_loans();  // for the peer's large RDMA Writes
   return grants_.get();
 }
 
-// The grants keep the pages: the peer may still be accessing some of the memory.
+// The grants keep the shared pages, because the peer may still be accessing some of the memory.
 void RingStream::end_grants() noexcept {
   if (grants_ == nullptr) return;
   grants_->keep(rings_.take_region());
   memory_->end_grants(std::move(grants_));
 }
 
-// Only the writer of a ring may free its pages, and only if everything was read.
+// Only the writer of a ring may free its pages, and only when the peer has read everything.
 void RingStream::release_pages() noexcept {
   if (!idle_pages_.end_wait(put_)) return;
   if (!lender_.any()) lender_.reclaim();

@@ -16,11 +16,11 @@
 
 namespace udapl::soft {
 
-// The stream to a peer on this host: rings in shared memory. The TCP connection that set it up
-// stays open and idle; it provides the addresses.
+// The stream to a peer on this host: rings in shared memory. The TCP connection over which the
+// rings were agreed stays open and idle, and provides the addresses.
 //
-// The handler is a poller of the reactor. While awake it checks the rings; before it rests it asks
-// the peer to ring the bell.
+// The handler is a poller of the reactor: while it is awake, it checks the rings; before it rests,
+// it asks the peer to ring the bell.
 class RingStream final : public ByteStream, private Confirmations, private DirectAccess {
  public:
   // Takes ownership of `tcp` and `rings`. `direct`: each side may access the other's memory
@@ -73,9 +73,9 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   }
 
   // ---- a Send of which both sides copy a part (docs/adr/0080) -----------------------------------
-  // Called before a Send of at least kMinSharedSend bytes is begun, with all before it handed over.
-  // Shares its last segment, if those before it are short. Returns the payload of its frames, or
-  // zeros. Whenever some were built, share_until() must follow, and then send(), with it pinned.
+  // Called before a Send of at least kMinSharedSend bytes, with all before it handed over. Shares
+  // its last segment if those before it are short. Returns the payload sizes of its frames, or
+  // zeros. After frames were built, share_until() and then send() must follow, with it pinned.
   static constexpr std::size_t kSharedAtOnce = 1024 * 1024;
   struct SharedFrames {
     std::size_t first = 0;
@@ -85,22 +85,22 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
                                         std::span<const iwarp::IoSpan> payload) noexcept;
   void share_until(std::uint64_t end) noexcept;
   void note_write() noexcept { wrote_ = true; }  // called for messages that name their destination
-  // Whether a large Send could be shared if some loans were returned first; EPOLLOUT reports that.
+  // Whether a large Send could be shared after the peer has returned loans. EPOLLOUT reports that.
   [[nodiscard]] bool puts_off_send(std::uint32_t number, std::uint32_t length) noexcept;
 
   // ---- a single short frame ---------------------------------------------------------------------
   // Fast path of takes_frame(), put_frame() and show_frames() for a frame of a known size.
-  // frame_room(): where to build it; null if those must be used instead. send_frame() publishes it.
+  // frame_room(): where to build it; null if those are needed instead. send_frame() publishes it.
   [[nodiscard]] std::byte* frame_room(std::size_t bytes, bool write) noexcept;
   void send_frame(std::size_t bytes) noexcept;
-  // Like input(), but empty if anything else is pending as well; look() then returns what.
+  // Like input(), but empty if anything else may be pending; look() then returns what is.
   [[nodiscard]] std::span<const std::byte> only_input() noexcept;
-  // Fetches what these need, and the rings.
+  // Prefetches this object and the cache lines of the rings.
   void prepare() const noexcept;
 
  private:
   // ---- Confirmations ----------------------------------------------------------------------------
-  // A peer that lies only deceives itself, but it cannot confirm what was not sent.
+  // At most put_: the peer may claim anything, but cannot confirm bytes that were not sent.
   [[nodiscard]] std::uint64_t peer_placed() const noexcept override {
     return std::min(writer_.delivered(), put_);
   }
@@ -166,12 +166,12 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   shm::Borrower borrower_;
   Bell bell_;
   shm::PeerMemory peer_memory_;
-  // The RDMA Write that share_ refers to, or the shared Send, and its source.
+  // The access and the source of the RDMA Write that share_ describes, or of the shared Send.
   shm::PeerMemory::Access shared_;
   const std::byte* shared_from_ = nullptr;
-  shm::Lender::Part shared_send_;       // empty: none
-  std::size_t shared_frame_ = 0;        // the payload of its frames
-  std::uint32_t left_to_peer_ = 0;      // its next loans that are not claimed
+  shm::Lender::Part shared_send_;       // the Send's place in the stream; empty: no Send is shared
+  std::size_t shared_frame_ = 0;        // the payload size of its frames
+  std::uint32_t left_to_peer_ = 0;      // the number of its next loans that are lent unclaimed
   std::uint64_t read_before_send_ = 0;  // the reader's position at the last large Send
   bool shares_sends_ = true;
   std::size_t awaited_loans_ = 0;  // see puts_off_send()
@@ -183,17 +183,17 @@ class RingStream final : public ByteStream, private Confirmations, private Direc
   Handler* handler_ = nullptr;
   std::uint32_t events_ = 0;
   bool rests_ = true, never_woken_ = true;  // like new rings
-  bool peer_gone_ = false, lost_ = false;   // lost_: without having read all that we sent
+  bool peer_gone_ = false, lost_ = false;   // lost_: the peer had not read all that we sent
   bool finished_ = false, aborts_ = false;
-  bool asked_ = false, lent_follows_ = false;  // ask_for_loans() was called; behind input()
+  bool asked_ = false, lent_follows_ = false;  // see ask_for_loans(), Input::lent_follows
   std::uint64_t put_ = 0;                      // bytes of the stream that were written or lent
-  std::uint64_t sent_ = 0;                     // ... and whose memory may be reused
+  std::uint64_t sent_ = 0;                     // bytes of it whose memory may be reused
   std::uint64_t awaited_ = 0;                  // see await_placed()
-  CompletionDemand* demand_ = nullptr;         // of the completion that depends on it
-  bool unaware_ = false;                       // sleeps, and is not woken when it is reached
+  CompletionDemand* demand_ = nullptr;         // of the CQ whose completion awaits that
+  bool unaware_ = false;                       // rests, and asks for no wake-up at awaited_
   ConfirmationHabit habit_;
   SeriesHabit habit_of_series_;
-  std::uint64_t turn_ = 0;  // what the peer must have placed before shared_send_ may be written
+  std::uint64_t turn_ = 0;  // once the peer has placed this much, we may write shared_send_
   IdlePages idle_pages_;    // last: its timer calls the handler
 };
 

@@ -15,14 +15,14 @@ namespace udapl::soft {
 
 namespace {
 
-// Frames of 16 KiB of payload: the peer places one while we write the next.
+// Frames of some 16 KiB: the peer places one while this side writes the next.
 constexpr std::uint32_t kMss = 16 * 1024 + 64;
 constexpr std::size_t kPublished = 16 * 1024;
 constexpr std::uint32_t kLentMss = 64 * 1024;  // a frame in one copy
-// If this much input is available at once, the peer is asked for loans, provided that we can
-// borrow.
+// When this much input is available at once, this side asks the peer for loans, if it can reach the
+// peer's memory. Payload of this size may be lent.
 constexpr std::size_t kLarge = 8 * 1024;
-// The sizes of messages for which the place of the next one is fetched.
+// The sizes of messages after which the place of the next message is prefetched.
 constexpr std::size_t kMinFetched = 256;
 constexpr std::size_t kMaxFetched = kLarge + 64;
 
@@ -37,7 +37,7 @@ std::span<const std::byte> bytes_of(const iwarp::IoSpan& span) noexcept {
 std::size_t RingStream::append(std::span<const std::byte> piece, std::size_t& hidden) noexcept {
   const std::size_t taken = writer_.append(piece);
   hidden += taken;
-  // Payload is published together with what follows it: the rest of its frame.
+  // A long piece is payload: it is published together with the rest of its frame, which follows.
   if (taken == piece.size() && hidden >= kPublished && piece.size() < kPublished) {
     if (writer_.publish()) bell_.ring();
     hidden = 0;
@@ -80,17 +80,19 @@ IoResult RingStream::send(std::span<const iwarp::IoSpan> spans, std::size_t kept
   return count_sent();
 }
 
-// What the peer sent before it left is still to be read, and behind it the reason.
+// Called when the peer has left. What it sent before is still to be read, and the end of that input
+// tells how it left.
 IoResult RingStream::send_to_nobody() noexcept {
   IoResult result = collect_returned();
   result.kind = IoResult::kEnd;
   return result;
 }
 
-// Payload of up to this size is never lent.
+// Payload of this size is never lent.
 std::size_t RingStream::most_frame() const noexcept { return kLarge - 1; }
 
-// An RDMA Write to a sleeping peer is left to reach(), which need not wake the peer.
+// Returns false for an RDMA Write to a sleeping peer, so that reach() can do it without waking the
+// peer.
 bool RingStream::takes_frame(std::size_t bytes, bool write) noexcept {
   wrote_ |= write;
   return !lender_.any() && !peer_gone_ && !(write && writer_.reader_sleeps()) &&
@@ -112,8 +114,8 @@ void RingStream::show_frames() noexcept {
   idle_pages_.sent(put_);
 }
 
-// The peer has read the previous lap, so its caches hold the place of the next message. While this
-// side polls for an answer, it fetches the place back: adr 0113.
+// Prefetches the place of the next message while this side polls for an answer: the caches of the
+// peer's processor hold it, because the peer has read the previous lap there (adr 0113).
 void RingStream::expect_next(std::size_t bytes) noexcept {
   if (bytes < kMinFetched || bytes > kMaxFetched || writer_.reader_sleeps()) return;
   const std::span<const std::byte> place = writer_.next(bytes);
@@ -143,8 +145,8 @@ IoResult RingStream::count_sent() noexcept {
           static_cast<std::size_t>(put_ - sent_)};
 }
 
-// A loan is published before the bytes behind it. So a reader that first reads the number of
-// readable bytes, and then looks for loans, does not read beyond a loan.
+// The writer publishes a loan before the bytes behind it. So a reader that first reads the number
+// of readable bytes, and then looks for a loan, does not read beyond the loan.
 IoResult RingStream::read(std::span<std::byte> room) noexcept {
   std::size_t most = reader_.seen();
   const bool over = most == 0 && (reader_.end() != shm::RingEnd::kNone || reader_.broken());
@@ -167,8 +169,8 @@ IoResult RingStream::read(std::span<std::byte> room) noexcept {
     case shm::RingMoved::kBlocked:
       break;
   }
-  // A killed peer marks no end. As with a socket, the stream has ended, or is broken if the peer
-  // had not read all that we sent.
+  // A peer that was killed has not marked the end. As with a socket, the stream has then ended, or
+  // is broken if the peer had not read all that was sent to it.
   if (lost_) return {IoResult::kBroken, ECONNRESET};
   return {peer_gone_ ? IoResult::kEnd : IoResult::kBlocked};
 }
@@ -188,7 +190,7 @@ IoResult RingStream::receive_into(std::span<std::byte> room, std::span<std::byte
   if (handler_ == nullptr && !bell_.drain()) lose_peer();  // the reactor does not watch it
   IoResult result =
       borrower_.is_next(reader_.position()) ? borrow(room, behind, in_place) : read(room);
-  // The bytes behind the payload are read in the same call.
+  // `room` is full: also reads the bytes behind it.
   if (result.kind != IoResult::kDone || result.bytes < room.size()) return result;
   behind = behind.subspan(result.bytes - room.size());
   if (behind.empty() || borrower_.is_next(reader_.position())) return result;
@@ -237,8 +239,8 @@ std::uint32_t RingStream::lent_mss() const noexcept {
   return may_lend() && lender_.worthwhile() ? kLentMss : kMss;
 }
 
-// Nothing is lent to a sleeping reader: the ring is filled while it wakes up. Nothing is lent while
-// this side rests either: it would not check whether the loan is returned.
+// Nothing is lent to a sleeping reader, because this side can fill the ring while the reader wakes.
+// Nothing is lent while this side rests, because it would not check whether the loan is returned.
 bool RingStream::may_lend() const noexcept {
   return direct_ && !rests_ && handler_ != nullptr && !writer_.reader_sleeps();
 }
@@ -267,7 +269,7 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   }
   const auto fetch = [&](std::uint64_t address) {
     const std::array<iovec, 2> pieces{iovec{room.data(), first}, iovec{behind.data(), second}};
-    // If the writer left during the copy, it may have changed the bytes.
+    // If the peer has ended the stream during the copy, it may have reused the memory.
     return peer_memory_.fetch(address, {pieces.data(), second != 0 ? 2U : 1U}) &&
            reader_.end() == shm::RingEnd::kNone;
   };
@@ -278,7 +280,7 @@ IoResult RingStream::borrow(std::span<std::byte> room, std::span<std::byte> behi
   if (borrower_.take(first + second, fetch, put)) return {IoResult::kDone, 0, first + second};
   if (borrower_.broken()) return {IoResult::kBroken, EPROTO};
   if (ended_on_purpose()) return {IoResult::kEnd};
-  // If the peer is still there, it must copy the bytes into the spare memory first.
+  // While the peer is there, it copies the bytes into the spare memory, or finishes writing them.
   if (peer_gone_ || reader_.end() != shm::RingEnd::kNone) return {IoResult::kBroken, ECONNRESET};
   return {};
 }
@@ -288,7 +290,8 @@ IoResult RingStream::collect_returned() noexcept {
   return count_sent();
 }
 
-// What the peer has copied so far is intact, and it does not use what it copies from now on.
+// The end mark makes the peer discard loans that it copies from now on; what it has copied before
+// is intact.
 void RingStream::recall() noexcept {
   if (grants_ != nullptr) memory_->take_back_offers(*grants_);
   end_loans();

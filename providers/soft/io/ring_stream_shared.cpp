@@ -17,27 +17,29 @@ namespace udapl::soft {
 
 namespace {
 
-// The most payload of a frame that is lent, and the number of them that one Write may have. Frames
-// in the middle of a message end at a cache line.
+// kFrame: the maximum payload of a frame that is lent; a frame in the middle of a message ends at a
+// cache line. kMaxFrames: the maximum number of such frames for one RDMA Write.
 constexpr std::size_t kLine = 64;
 constexpr std::uint32_t kFrame =
     (iwarp::kMaxSentUlpdu - iwarp::kUntaggedHeaderSize) / kLine * kLine;
 constexpr std::uint32_t kMaxFrames = 14;
-// What is sent last, through the ring.
+// The number of bytes at the end of a Write that go through the ring.
 constexpr std::uint32_t kLastPart = 1024;
-// What is copied first, to learn whether the kernel can reach the memory.
+// The number of bytes that are copied first, to learn whether the kernel can reach the memory.
 constexpr std::uint32_t kFirstPart = 4096;
-// The peer needs less for the piece that it has begun, and the end of the message.
+// How long this side waits for the peer to finish. The peer needs less for the piece that it has
+// begun and for the end of the message.
 constexpr auto kSettles = std::chrono::microseconds(30);
 
-// The peer needs longer for its part, because of the frames.
+// The number of frames that are the peer's part: less than half of the bytes, because the peer also
+// has to process the frames.
 constexpr std::uint32_t frames_of(std::uint32_t length) noexcept {
   constexpr std::uint32_t kPercent = 43;
   return std::min(length / 100 * kPercent / kFrame, kMaxFrames);
 }
 
-// The first frame is for the peer, which begins later. The others have about the same size, so that
-// the last one is lent, too.
+// The first frame is always the peer's part; it is smaller than half, because the peer begins
+// later. The other frames have about the same size, so that the last one is long enough to be lent.
 RingStream::SharedFrames frames_of_send(std::size_t length) noexcept {
   const std::size_t first = std::min<std::size_t>(length * 2 / 5, kFrame) / kLine * kLine;
   const std::size_t rest = length - first;
@@ -45,14 +47,14 @@ RingStream::SharedFrames frames_of_send(std::size_t length) noexcept {
   return {first, (rest / frames + kLine - 1) / kLine * kLine};
 }
 
-// The number of loans of the part that is handed over at once.
+// The number of loans in the part of the Send that is handed over at once.
 std::size_t loans_of_send(std::size_t length) noexcept {
   const RingStream::SharedFrames frames = frames_of_send(length);
   const std::size_t rest = std::min(length, RingStream::kSharedAtOnce) - frames.first;
   return 1 + (rest + frames.others - 1) / frames.others;
 }
 
-// `before`: what precedes those bytes in the message.
+// `before`: the number of bytes of the message before the `length` bytes.
 shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length,
                                        std::size_t before = 0) noexcept {
   return {.write = true,
@@ -67,10 +69,11 @@ shm::PeerMemory::Access access_of_send(std::uint32_t number, std::size_t length,
 
 // ---- RDMA Writes --------------------------------------------------------------------------------
 
-// Whether both sides copy parts of the Write: if the peer polls, and a grant permits the access.
+// Decides whether both sides copy parts of the Write: they do if the peer is awake and a grant
+// permits the access. If so, sets share_.
 bool RingStream::shares(const shm::PeerMemory::Access& access,
                         std::span<const iwarp::IoSpan> local) noexcept {
-  lender_.passed(access.length);  // it may be held back since some messages were too slow
+  lender_.passed(access.length);  // lending may be held back since loans were called in
   if (local.size() != 1 || !may_lend() || !lender_.worthwhile() || lender_.any() ||
       !peer_memory_.granted(access) || !habit_of_sharing_.tries())
     return false;
@@ -90,7 +93,8 @@ bool RingStream::write_shared(std::span<const std::byte> bytes) noexcept {
   return peer_memory_.copy(part, {&piece, 1});
 }
 
-// If the peer has withdrawn the grant, it refuses the rest of the message.
+// Returns true also if the peer has withdrawn the grant: it then refuses the rest of the message
+// anyway.
 bool RingStream::assist() noexcept {
   const Share share = std::exchange(share_, {});
   if (!write_shared({shared_from_ + kFirstPart, share.first - kFirstPart}))
@@ -99,8 +103,8 @@ bool RingStream::assist() noexcept {
   return true;
 }
 
-// Writes what the peer has not taken, except for the end of a message, which becomes visible last.
-// Returns false if the kernel refused some of it.
+// Writes the loans that the peer has not taken. Leaves out the end of the message, which the peer
+// places, so that it becomes visible last. Returns false if the kernel refused a copy.
 bool RingStream::write_loans(const shm::Lender::Part& part) noexcept {
   const std::byte* const end = shared_from_ + shared_.length;
   bool written = true;
@@ -112,7 +116,8 @@ bool RingStream::write_loans(const shm::Lender::Part& part) noexcept {
   return written;
 }
 
-// If the Write is placed now, the next one may be shared, too, or copied directly.
+// Waits briefly until the peer has placed the Write: then the next one can be shared or copied
+// directly.
 void RingStream::settle() noexcept {
   const auto until = std::chrono::steady_clock::now() + kSettles;
   bool placed = peer_placed() == put_;
@@ -125,7 +130,8 @@ void RingStream::settle() noexcept {
 
 // ---- Sends --------------------------------------------------------------------------------------
 
-// The offer tells whether earlier Sends could be for the same memory. An RDMA Write could be, too.
+// An earlier RDMA Write that is not placed yet could be for the same memory, so the Send is not
+// shared then. Whether an earlier Send could be is a matter of the offer's rights.
 bool RingStream::may_share(const shm::PeerMemory::Access& access) noexcept {
   if (wrote_ && writer_.delivered() != put_) return false;
   wrote_ = false;
@@ -133,7 +139,7 @@ bool RingStream::may_share(const shm::PeerMemory::Access& access) noexcept {
          peer_memory_.suits(access, false) && peer_memory_.granted(access);
 }
 
-// Whether a shared Send is lent of which this side will write a part once its turn has come.
+// Whether a shared Send has been handed over, and this side is yet to write its part of it.
 bool RingStream::awaits_turn() const noexcept {
   return shared_send_.begin != shared_send_.end && put_ >= shared_send_.end && lender_.any();
 }
@@ -146,7 +152,8 @@ bool RingStream::puts_off_send(std::uint32_t number, std::uint32_t length) noexc
   return awaited_loans_ != 0;
 }
 
-// Only the last segment is lent, so all loans are contiguous; the others are in the first frame.
+// Only the last segment is lent, so all loans are contiguous. The other segments are part of the
+// first frame, and too short to be lent.
 static_assert(kMaxBeforeShared <= shm::Lender::kMinLent);
 RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
                                                 std::span<const iwarp::IoSpan> payload) noexcept {
@@ -173,14 +180,15 @@ RingStream::SharedFrames RingStream::share_send(std::uint32_t number,
   return frames;
 }
 
-// Half of the loans are for the peer, at least the first. Before its turn this side claims none.
+// Leaves the first half of the loans to the peer, and at least the first one. Claims no loan before
+// this side's turn.
 void RingStream::share_until(std::uint64_t end) noexcept {
   shared_send_.end = end;
   const auto half = static_cast<std::uint32_t>((end - put_) / shared_frame_ / 2);
   left_to_peer_ = turn_has_come() ? std::max(half, 1U) : shm::kLoanSlots;
 }
 
-// Whether the loan that begins there is not left to the peer.
+// Whether this side claims the next loan, which begins at `from` of the stream.
 bool RingStream::claims(std::uint64_t from) noexcept {
   if (from >= shared_send_.end) return false;
   if (left_to_peer_ == 0) return true;
@@ -188,8 +196,8 @@ bool RingStream::claims(std::uint64_t from) noexcept {
   return false;
 }
 
-// Called when all of it has been handed over, and again when something was placed: before its turn,
-// only the peer copies it.
+// Writes this side's part of the shared Send if its turn has come; until then only the peer copies
+// it. Called when the Send has been handed over, and by every later send().
 void RingStream::assist_send() noexcept {
   if (!turn_has_come()) return;
   const shm::Lender::Part part = std::exchange(shared_send_, {put_, put_});

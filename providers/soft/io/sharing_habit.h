@@ -7,11 +7,11 @@
 
 namespace udapl::soft {
 
-// When the peer, although awake, did not do its part in time, it is left alone for a number of
-// requests, and for more of them if that happens again.
+// If the peer, although awake, did not do its part of a request in time, the next requests are made
+// without it: a number of requests that doubles each time that this happens again.
 class PauseAfterDelay {
  public:
-  // Called for each request that the peer could take part in.
+  // Called for each request in which the peer could take part. Returns whether the pause is over.
   [[nodiscard]] bool over() noexcept {
     if (pause_ == 0) return true;
     --pause_;
@@ -29,20 +29,21 @@ class PauseAfterDelay {
  private:
   static constexpr int kMinPause = 16;  // requests
   static constexpr int kMaxPause = 4096;
-  static constexpr int kForgets = 8;  // requests in time for half of a failure to be forgotten
+  static constexpr int kForgets = 8;  // a request in time shortens the next pause by this part
 
   int pause_ = 0;
   int next_pause_ = kMinPause;
 };
 
-// When to share a large RDMA Write between both sides (docs/adr/0076). Not in a series of Writes:
-// those that follow would have to wait for the peer. Nor if the peer did not do its part in time.
+// Decides whether to share a large RDMA Write between both sides (docs/adr/0076). A Write in a
+// series is not shared, because the next Writes would have to wait for the peer. Nor is a Write
+// shared while the peer is left out because it was late (PauseAfterDelay).
 class SharingHabit {
  public:
   using Clock = std::chrono::steady_clock;
 
   [[nodiscard]] bool tries() noexcept { return Clock::now() - last_ >= kSeries && pause_.over(); }
-  // A large Write was posted, shared or not.
+  // Called when a large Write was posted that is not shared.
   void posted() noexcept { last_ = Clock::now(); }
   void ended(bool in_time) noexcept {
     posted();
@@ -56,15 +57,15 @@ class SharingHabit {
   PauseAfterDelay pause_;
 };
 
-// Whether the RDMA Writes and Reads of a series are sent as messages (docs/adr/0102): as long as
-// the peer handles them promptly. Only now and then one is timed.
+// Decides whether the RDMA Writes and Reads of a series are sent as messages (docs/adr/0102): they
+// are as long as the peer handles messages promptly. Times one message at a time.
 class SeriesHabit {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `sent`: the position at which the message would begin; `others`: the number of requests that
-  // the peer may have to handle before; `handled`: returns up to where it has handled our messages,
-  // which takes a while.
+  // `sent`: the position at which the message would begin. `others`: the number of requests that
+  // the peer may have to handle before it. `handled`: returns the position up to which the peer has
+  // handled our messages; a call of it is slow.
   template <class Handled>
   [[nodiscard]] bool tries(std::uint64_t sent, std::uint64_t others,
                            const Handled& handled) noexcept {

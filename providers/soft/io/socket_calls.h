@@ -9,10 +9,10 @@
 
 #include "common/not_cancelled.h"
 
-// recv() and send() on a connected socket, without the cancellation points that they are in the C
-// library: these cost a locked instruction before and after each call. To ThreadSanitizer, which
-// sees the order of two threads only through the functions of the library, and where the system
-// calls have no numbers of their own, they are those functions.
+// recv() and send() on a connected socket, as plain system calls. The functions of the C library
+// are cancellation points, which costs a locked instruction before and after each call. They are
+// used only under ThreadSanitizer, which learns the order of threads from them, and on machines
+// where the system calls have no numbers of their own.
 namespace udapl::soft {
 
 #if defined(__has_feature)

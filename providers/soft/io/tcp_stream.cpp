@@ -35,8 +35,8 @@ constexpr std::uint32_t kMinMss = 536;   // RFC 9293 §3.7.1
 constexpr std::uint32_t kHalfWindow = 16384;
 constexpr std::uint32_t kMaxHeaders = 40 + 20 + 12;  // IPv6, TCP, timestamps
 
-// Whether a call that failed with `error` must not be repeated: the reason is known, and some
-// sockets give it only once.
+// Whether the errno value is a usual reason for a call to fail. Such a call must not be repeated: a
+// socket returns a pending error only once.
 bool is_final(int error) noexcept {
   switch (error) {
     case EAGAIN:
@@ -62,8 +62,8 @@ IoResult outcome(ssize_t moved) noexcept {
   return {IoResult::kBroken, errno, 0};
 }
 
-// What `call` returns; made again if it fails for an unlikely reason: a signal handler of the
-// program's may have changed errno.
+// Returns the result of `call`. Calls it again if it fails for an unusual reason, because a signal
+// handler of the program may have changed errno.
 template <class Call>
 [[gnu::always_inline]] inline ssize_t moved_by(Call&& call) noexcept {
   const ssize_t moved = call();
@@ -89,8 +89,8 @@ TcpStream::~TcpStream() {
   if (forks::descriptors_may_be_shared()) end_without_close();
 }
 
-// A child that has just been forked may still keep the socket open when we close it. So the peer is
-// notified explicitly, with the FIN or RST that close() would send.
+// A child that has just been forked may still keep the socket open when this process closes it. So
+// this sends the FIN or RST that close() would send.
 void TcpStream::end_without_close() noexcept {
   int unread = 0;
   if (!aborts_ && (::ioctl(fd(), FIONREAD, &unread) != 0 || unread == 0)) {
@@ -141,8 +141,9 @@ IoResult TcpStream::send(std::span<const std::byte> bytes) noexcept {
   return result;
 }
 
-// After a pause, the kernel copies to the beginning of a page. A header's length behind that, the
-// payload often lies at a slow distance (common/copy_bytes.h), until there have been two headers.
+// After a pause, the kernel copies what is sent to the beginning of a page: a header, and then
+// payload, which often lies at a slow distance from its source (common/copy_bytes.h). Behind the
+// second header it no longer does.
 std::size_t TcpStream::copied_first() const noexcept {
   constexpr std::size_t kTwoFrames = 96 * 1024;
   return shm::copy_costs().detours_pay() ? kTwoFrames : 0;
@@ -196,9 +197,9 @@ std::uint32_t TcpStream::effective_mss() const noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kMinMss;
-  // While the peer's window is small, the kernel limits the segment size to half of it, and for our
-  // purposes never raises it again. Where segments are that large, on the loopback, frames need not
-  // fit.
+  // While the peer's window is small, the kernel limits the segment size to half of the window, and
+  // for our purposes never raises it again. So with segments that large, as on the loopback device,
+  // the path MTU determines the frame size, and a frame need not fit a segment.
   if (info.tcpi_snd_mss >= kHalfWindow && info.tcpi_pmtu > kMaxHeaders)
     return std::max(info.tcpi_snd_mss, info.tcpi_pmtu - kMaxHeaders);
   return std::max(info.tcpi_snd_mss, kMinMss);
@@ -238,7 +239,7 @@ void TcpStream::refresh_endpoints() noexcept {
   if (same_host(endpoints_.local, endpoints_.remote)) choose_unpaced(fd());
 }
 
-// If it is not permitted, the system's stays.
+// If the call is not permitted, the system's congestion control stays.
 void TcpStream::choose_unpaced(int socket) noexcept {
   constexpr std::string_view kUnpaced = "reno";
   ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size());

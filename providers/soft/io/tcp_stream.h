@@ -13,8 +13,8 @@
 
 namespace udapl::soft {
 
-// A connected (or connecting) TCP socket: non-blocking, close-on-exec, no Nagle. The
-// only place with socket calls on the data path.
+// A connected (or connecting) TCP socket: non-blocking, close-on-exec, no Nagle. Makes the socket
+// calls of a link over TCP.
 //
 // Owned by a handshake of the connection manager, then by a Qp. The destructor closes the socket:
 // FIN, or RST if there was unread data.
@@ -24,7 +24,7 @@ class TcpStream final : public ByteStream {
   TcpStream(Reactor& reactor, UnsharedFd socket, const transport::Endpoints& endpoints) noexcept;
   ~TcpStream() override;
 
-  // The time limit of PeerWatch, from which on the connection is lost.
+  // Starts the PeerWatch, with the time after which the connection to a silent host is lost.
   void set_peer_timeout(std::chrono::milliseconds limit) noexcept { peer_watch_.start(limit); }
 
   // Stops the reports to the handler.
@@ -33,11 +33,11 @@ class TcpStream final : public ByteStream {
   IoResult send(std::span<const std::byte> bytes) noexcept;
   IoResult peek(std::span<std::byte> room) noexcept;
   [[nodiscard]] int pending_error() noexcept;  // SO_ERROR, which is cleared
-  // For a socket whose ends are on one host: nothing is congested there, and a congestion control
-  // that paces, as BBR does, would only slow it down (docs/adr/0091). BBR goes on pacing if it is
-  // replaced after the connection was established, though less.
+  // Selects a congestion control without pacing, for a socket whose two ends are on one host:
+  // nothing is congested there, and pacing, as by BBR, would only slow it down (docs/adr/0091).
+  // Should be called before the connection is established: otherwise some of BBR's pacing remains.
   static void choose_unpaced(int socket) noexcept;
-  // Reads them from the socket. If they are on one host, calls choose_unpaced().
+  // Reads both addresses from the socket. If they are on one host, calls choose_unpaced().
   void refresh_endpoints() noexcept;
   [[nodiscard]] Reactor& reactor() noexcept { return reactor_; }
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
@@ -45,7 +45,7 @@ class TcpStream final : public ByteStream {
   // ---- ByteStream -------------------------------------------------------------------------------
   Status watch(std::uint32_t events, Handler& handler) noexcept override;
   void set_events(std::uint32_t events) noexcept override;  // no system call if unchanged
-  // Only recv() can tell whether there is input.
+  // Always reports input: only recv() can tell whether there is any.
   [[nodiscard]] std::uint32_t look() noexcept override { return EPOLLIN; }
   // One send or sendmsg.
   IoResult send(std::span<const iwarp::IoSpan> spans, std::size_t kept) noexcept override;
