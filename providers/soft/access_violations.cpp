@@ -14,7 +14,8 @@ namespace {
 
 std::uint64_t random_word() noexcept {
   std::uint64_t word = 0;
-  // Without a random key, hosts can find out which of them share a set of counters, and use it up.
+  // If there is no random number, hosts may find out which of them share a set of counters, and use
+  // all counters of a set.
   [[maybe_unused]] const ssize_t got = ::getrandom(&word, sizeof word, GRND_NONBLOCK);
   return word;
 }

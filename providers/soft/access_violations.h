@@ -13,10 +13,10 @@
 
 namespace udapl::soft {
 
-// Counts, by host, how often peers name memory that they have no right to access. Each such access
-// breaks the connection. To keep a peer from trying one STag after the other on new connections, a
-// host that has done so kMax times within kPeriod cannot connect until the period is over. At that
-// rate, trying half of all STags takes years. Thread-safe, leaf lock. Owned by the
+// Counts, by host, how often peers try to access memory to which they have no right. Each such
+// access breaks the connection. A host that has made kMax such accesses within kPeriod cannot
+// connect until the period is over, so that a peer cannot try one STag after the other on new
+// connections: at that rate, half of all STags take years. Thread-safe, leaf lock. Owned by the
 // TcpConnector.
 class AccessViolations {
  public:
@@ -29,9 +29,10 @@ class AccessViolations {
       UDAPL_EXCLUDES(lock_);
 
  private:
-  // The number of counters is fixed. A hash with a secret key gives each host a set of them. If all
-  // of a set are in use, a host that is new takes the one that has counted least: more hosts than
-  // there are counters are not all limited, but no host is ever limited for what others did.
+  // The number of counters is fixed. A hash with a secret key selects a set of them for each host.
+  // If all counters of the set are in use, a new host takes over the one with the lowest count. So
+  // if there are more hosts than counters, not all hosts are limited, but no host is ever limited
+  // for what others did.
   static constexpr std::size_t kSets = 64;
   static constexpr std::size_t kPerSet = 8;
   struct Counter {

@@ -22,7 +22,7 @@ namespace udapl::soft {
 
 namespace {
 
-// Generous: memory or the process's descriptor limit is exhausted first.
+// High enough that memory, or the process's limit of descriptors, is exhausted first.
 constexpr int kMaxObjects = 65536;
 constexpr int kMaxMemoryObjects = 1 << 19;  // registrations, and as many windows
 constexpr int kMaxWork = 65536;             // per queue
@@ -145,7 +145,7 @@ Adapter::Adapter(std::unique_ptr<Reactor> reactor, const Netdev& netdev, const S
   address_watch_.start();
 }
 
-// The reactor closes what still lingers.
+// The reactor, which is destroyed next, closes streams that still linger.
 Adapter::~Adapter() { await_lingering(*reactor_, kLingerAtClose); }
 
 Result<std::unique_ptr<transport::Pd>> Adapter::create_pd() {

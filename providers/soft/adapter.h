@@ -26,9 +26,8 @@ namespace udapl::soft {
 class Adapter final : public transport::Adapter {
  public:
   // For dapl::ProviderKit. Fails with the errors of find_netdev and read_settings, and with
-  // INSUFFICIENT_RESOURCES. There is no hardware that could fail; the sink is notified when the
-  // address is removed from this machine, and when the program has closed the adapter's
-  // descriptors.
+  // INSUFFICIENT_RESOURCES. The sink is notified when the address is removed from this machine, and
+  // when the program has closed the adapter's descriptors.
   static Result<std::unique_ptr<transport::Adapter>> open(std::string_view ia_params,
                                                           transport::AdapterSink& sink);
 

@@ -6,15 +6,16 @@
 
 namespace udapl::soft {
 
-// Whether a consumer waits for completions of a CQ, so that they are worth waking a thread. Owned
-// by the Cq; read by streams whose peers decide when requests complete.
+// Tells whether a consumer waits for completions of a CQ, so that a thread should be woken for
+// them. Owned by the Cq; read by streams over which the peer confirms requests.
 //
-// A stream that sleeps without a request to be woken for completions counts itself in `sleepers`
-// and then reads `wanted`; a consumer that begins to wait sets `wanted` and then reads `sleepers`.
-// All four accesses are sequentially consistent, so at least one of the two sees the other.
+// A stream that rests without asking the peer to wake it for a confirmation increments `sleepers`
+// and then reads `wanted`. A consumer that begins to wait sets `wanted` and then reads `sleepers`.
+// All four accesses are sequentially consistent, so at least one of the two sees the other's
+// change.
 struct CompletionDemand {
   std::atomic<bool> wanted{false};
-  // Streams that sleep although a completion is due, because none was wanted.
+  // The number of streams that rest so although a completion awaits a confirmation.
   std::atomic<std::uint32_t> sleepers{0};
 };
 

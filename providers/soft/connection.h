@@ -22,7 +22,7 @@
 
 namespace udapl::soft {
 
-// The parts of an adapter that a Qp uses, which outlive it, and its settings.
+// The parts of an adapter that a Qp uses, and settings. The parts outlive the Qp.
 struct QpEnvironment {
   Reactor& reactor;
   MrTable& memory;
@@ -37,15 +37,16 @@ struct QpEnvironment {
 };
 
 // The connections of a Qp, one at a time: set-up, end, time limits, and the reports to the core.
-// Owns the link while there is one. Owned by a Qp, whose lock it uses; functions without an
-// annotation are const.
+// Owns the link while there is one. Owned by a Qp, and uses its lock; the annotations tell which
+// functions need it held.
 //
-// connection.cpp: how a connection begins, and its states. connection_input.cpp: what the driving
-// thread calls. connection_end.cpp: how it ends, and time limits.
+// connection.cpp: set-up and states. connection_input.cpp: the functions that the driving thread
+// calls when there is input. connection_end.cpp: the end, and time limits.
 class Connection final : private Handler {
  public:
-  // `end`: what a connection manager calls, which leads back here. The queue's `srq_buffer` call
-  // must be Connection::on_srq_buffer. Throws std::bad_alloc.
+  // `end`: the object that a connection manager calls, whose functions call attach() and
+  // on_failed() here. The `srq_buffer` call of the queue must call on_srq_buffer(). Throws
+  // std::bad_alloc.
   Connection(const QpEnvironment& environment, transport::ConnectionSink& sink, ConnectionEnd& end,
              QpShared& shared, QpLock& lock, Queue& queue);
   // REQUIRES: shut_down().
@@ -63,8 +64,8 @@ class Connection final : private Handler {
     return handshake_ != nullptr ? handshake_->endpoints() : endpoints_;
   }
 
-  // Takes the link (leaves `link` null) and runs it from now on. Refuses null as out of memory.
-  // Otherwise as ConnectionEnd::attach.
+  // Takes the link (leaves `link` null) and uses it from now on. If `link` is null:
+  // INSUFFICIENT_RESOURCES. Otherwise as ConnectionEnd::attach.
   Status attach(std::unique_ptr<Link>& link, const Negotiated& negotiated) noexcept
       UDAPL_EXCLUDES(qp_locked);
 
@@ -81,14 +82,15 @@ class Connection final : private Handler {
   [[nodiscard]] bool connected() const noexcept UDAPL_REQUIRES(qp_locked) {
     return is_connected(state_);
   }
-  // Handles a Fault that the preceding work has raised, and a finished drain. Every entry point
-  // calls it last.
+  // Handles a Fault that the entry point has raised, and a drain that is finished. Every entry
+  // point calls it last.
   void settle() noexcept UDAPL_REQUIRES(qp_locked);
-  // Reads what has arrived if it may confirm requests. May end the connection.
+  // Reads what has arrived, if it may contain an answer that confirms requests. May end the
+  // connection.
   void look_for_confirmations() noexcept UDAPL_REQUIRES(qp_locked) {
     if (queue_.awaits_placement_answer()) catch_up();
   }
-  // Whether the calling thread handles input.
+  // Whether the calling thread is the driving thread.
   [[nodiscard]] bool driven_here() const noexcept { return reactor_.driven_here(); }
   // Called after a receive was posted.
   void receive_posted() noexcept UDAPL_REQUIRES(qp_locked) {
@@ -105,12 +107,12 @@ class Connection final : private Handler {
 
   using State = ConnectionState;
   using Event = ConnectionEvent;
-  // An end of the stream that is put off, and what was true at the last look at the descriptors.
+  // An end of the stream that is put off; see puts_off().
   struct PutOff {
     Intake::Event end = Intake::Event::kNone;
-    int turns = 0;  // 0: it is not put off
-    int accepted = 0;
-    std::uint32_t looks = 0;
+    int turns = 0;            // in which it was put off; 0: no end is put off
+    int accepted = 0;         // AcceptedConnections::count() at the last look at the descriptors
+    std::uint32_t looks = 0;  // Reactor::looks() then
   };
   // The purpose of the one timer.
   enum class Timing : std::uint8_t {
@@ -118,13 +120,13 @@ class Connection final : private Handler {
     kFirstMessage,
     kGrace,
     kKick,
-    kDrain,       // checks whether a draining connection makes progress
-    kHalfClosed,  // for the peer's FIN
+    kDrain,       // checks whether a drain makes progress
+    kHalfClosed,  // limits the wait for the peer's FIN
     kTerminate
   };
 
-  // Carries out the state table's step for `event`. The only place where the state changes. Returns
-  // false if the event is not allowed.
+  // Performs the step of the state table for `event`. Only this function changes the state. Returns
+  // false if the event is not allowed in the current state.
   bool apply(Event event) noexcept UDAPL_REQUIRES(qp_locked);
 
   // connection.cpp
@@ -182,10 +184,10 @@ class Connection final : private Handler {
   int kicks_ UDAPL_GUARDED_BY(qp_locked) = 0;
   PutOff put_off_ UDAPL_GUARDED_BY(qp_locked);
   Link::Movement moved_ UDAPL_GUARDED_BY(qp_locked);     // at the last check of a drain
-  Clock::duration still_ UDAPL_GUARDED_BY(qp_locked){};  // since anything moved
+  Clock::duration still_ UDAPL_GUARDED_BY(qp_locked){};  // how long a drain has made no progress
   Intake intake_;
 
-  // Last, so that these are destroyed first: they call the other members.
+  // The last members, so destroyed first: their calls use the other members.
   PhaseTimer<Timing> timer_ UDAPL_GUARDED_BY(qp_locked);
   Deferred open_receive_;
   ConnectionReport<iwarp::kMpaMaxPrivateData> report_;

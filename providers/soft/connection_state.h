@@ -5,25 +5,25 @@
 
 #include <cstdint>
 
-// The state machine of a connection as a pure table: no object, no lock, no I/O. The verbs provider
-// has one of the same form; an event with the same name means the same in both.
+// The state machine of a connection as a table: no object, no lock, no I/O. The verbs provider has
+// a table of the same form; events with the same name mean the same in both.
 // tests/unit/soft/connection_state.cpp enumerates every pair.
 namespace udapl::soft {
 
 enum class ConnectionState : std::uint8_t {
   kIdle,
-  kConnecting,   // a Handshake runs
-  kAccepting,    // responder: waits for the peer's first message, until then nothing may be sent
+  kConnecting,   // a Handshake is in progress
+  kAccepting,    // responder: waits for the peer's first message, and may send nothing before it
   kReady,        // established
-  kDraining,     // graceful disconnect: finishing the requests
-  kHalfClosed,   // our end is sent, waiting for the peer's
-  kTerminating,  // a Terminate is on its way out, input is ignored
+  kDraining,     // graceful disconnect: finishes the requests
+  kHalfClosed,   // this side of the stream is closed; waits until the peer closes its side
+  kTerminating,  // a Terminate is being sent, input is ignored
   kError
 };
 inline constexpr int kConnectionStates = static_cast<int>(ConnectionState::kError) + 1;
 
-// First the calls of the core, then the events of the set-up, of the peer, and of the work and the
-// time limits.
+// In this order: calls of the core; events of the set-up; events from the peer; events of the work
+// and of the time limits.
 enum class ConnectionEvent : std::uint8_t {
   kConnect,
   kAccept,  // a responder got its link
@@ -38,26 +38,26 @@ enum class ConnectionEvent : std::uint8_t {
   kUnreachable,
   kTooLate,
 
-  kFirstMessage,  // the peer's first message arrived, or the peer has waited long enough for ours
+  kFirstMessage,  // the peer's first message arrived, or this side may send first (kGrace)
   kPeerEnded,     // the peer's FIN arrived and all its messages were handled, or no FIN in time
   kPeerGone,      // the peer closed and then reset the connection
 
   kDrained,            // all work is done
   kLost,               // a fault that is not reported to the peer
-  kLostUndelivered,    // ... while not all that we sent had reached the peer's host
+  kLostUndelivered,    // the same while not all that we sent had reached the peer's host
   kPeerReportedFault,  // a fault that the peer has reported
   kReportFault,        // a fault that must be reported to the peer
-  kFaultReported,      // ... which was done
-  kFaultUnreportable,  // ... which is not possible
+  kFaultReported,      // the fault was reported to the peer
+  kFaultUnreportable,  // the fault cannot be reported to the peer
 };
 inline constexpr int kConnectionEvents = static_cast<int>(ConnectionEvent::kFaultUnreportable) + 1;
 
 // The action of a step. kEndGently and kEndReset complete all work and close the link, if there is
-// one, in this way.
+// one, with Close::kGently or Close::kReset.
 enum class ConnectionAction : std::uint8_t {
   kNone,
   kAwaitFirst,    // read until the peer's first message is complete
-  kPauseInput,    // read nothing until the core has been notified that we are connected
+  kPauseInput,    // read nothing until the core has been notified of the connection
   kFinishOutput,  // close our side of the stream
   kTerminate,     // send a Terminate with the reason
   kForget,        // restore the state after construction
@@ -90,7 +90,7 @@ struct ConnectionStep {
   const bool idle = state == State::kIdle;
   const bool connecting = state == State::kConnecting;
   const bool terminating = state == State::kTerminating;
-  // For an end that the consumer has not requested.
+  // The sink call for an end that the consumer has not requested.
   const Call broken = state == State::kAccepting ? Call::kAcceptFailed : Call::kBroken;
   const bool has_link = state == State::kAccepting || is_connected(state);
   const bool accepts_input = has_link && !terminating;
@@ -132,8 +132,8 @@ struct ConnectionStep {
         return go_if(true, State::kTerminating, Action::kTerminate);
       [[fallthrough]];  // nothing may be sent to the peer, or it no longer reads
     case Event::kLost:
-      // All our work was done and has reached the peer. A peer with unfinished work may then reset
-      // the connection.
+      // All our work is done and has reached the peer's host. A peer that still has unfinished work
+      // may then reset the connection, which is an orderly end for us.
       if (state == State::kHalfClosed && event == Event::kLost)
         return go_if(true, State::kError, Action::kEndReset, Call::kDisconnected);
       [[fallthrough]];
@@ -154,7 +154,8 @@ struct ConnectionStep {
   return go_if(state == State::kError, State::kIdle, Action::kForget);
 }
 
-// Whether the connection ends without a fault, with all that has reached the peer's host.
+// Whether the event ends the connection without a fault, so that the peer gets all that has reached
+// its host.
 [[nodiscard]] constexpr bool ends_in_order(ConnectionState state, ConnectionEvent event) noexcept {
   return event == ConnectionEvent::kPeerEnded ||
          (event == ConnectionEvent::kLost && state == ConnectionState::kHalfClosed);

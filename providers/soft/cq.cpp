@@ -13,7 +13,7 @@
 namespace udapl::soft {
 namespace {
 
-// Devices round up as well: programs that expect too few events in an EVD rely on that.
+// Devices round the depth up, too, and programs whose EVDs are slightly too small rely on that.
 std::uint64_t rounded(std::uint64_t depth) noexcept { return std::bit_ceil(depth + 1) - 1; }
 
 }  // namespace
@@ -53,7 +53,7 @@ void Cq::arm(For whom) noexcept {
     wake_sleepers();
 }
 
-// Once it has notified, it is no longer armed.
+// Has no effect if the CQ has notified since it was armed: then it is no longer armed.
 void Cq::await_several(std::size_t count) noexcept {
   const ScopedLock push_guard(push_lock_);
   missing_ = count;
@@ -115,7 +115,8 @@ void Cq::overflow() noexcept {
 void Cq::attach(Qp& qp, int unseen) {
   const ScopedLock qps_guard(qps_lock_);
   qps_.reserve(qps_.size() + 1);
-  // Refused if more completions of former QPs are queued than that: then there is room enough.
+  // set_capacity() fails if more completions are queued, of former QPs: then the capacity is
+  // already larger.
   if (unseen != 0) (void)set_capacity(depth(), unseen_ + unseen);
   unseen_ += unseen;
   qps_.push_back({&qp, unseen});
@@ -126,8 +127,8 @@ void Cq::detach(Qp& qp) noexcept {
   const auto found = std::find_if(qps_.begin(), qps_.end(),
                                   [&](const Attached& attached) { return attached.qp == &qp; });
   if (found == qps_.end()) return;
-  // The capacity stays until the next QP is attached: completions of this one may still be queued,
-  // and must not take room from those of others.
+  // The capacity is not reduced before another QP is attached: completions of this QP may still be
+  // queued, and must not take room from those of other QPs.
   unseen_ -= found->unseen;
   qps_.erase(found);
 }

@@ -19,9 +19,9 @@ namespace udapl::soft {
 
 class Qp;
 
-// A completion queue: a ring that many QPs fill, one at a time, and one consumer, which holds
-// `lock`, empties. The two sides share no lock. Thread-safe as described at transport::Cq. Owned by
-// an EVD.
+// A completion queue: a ring that QPs fill, one at a time, and that one consumer, which holds
+// `lock`, empties. QPs and consumer share no lock. Thread-safe as described at transport::Cq. Owned
+// by an EVD.
 class Cq final : public transport::Cq {
  public:
   static constexpr bool kDrivesProgress = true;  // for dapl::CompletionQueue
@@ -49,10 +49,11 @@ class Cq final : public transport::Cq {
     return poll(out, count);
   }
   bool progress() noexcept override { return reactor_.poll(); }
-  // Called for each completion taken; returns whether the consumer should make a turn now. Even a
-  // consumer that always finds a completion has to drive now and then, or nothing else makes
-  // progress. It must also be recognised as polling early: until then each of its posts is sent
-  // separately, which takes so long that its turns are too far apart to count as polling.
+  // Called for each completion that was taken. Returns whether the consumer should make a turn of
+  // the reactor now. Even a consumer that always finds a completion must drive now and then, or
+  // nothing else makes progress. Also reports early that the consumer polls: before the reactor
+  // knows that, each post is sent separately, which takes so long that the consumer's turns would
+  // be too far apart to count as polling.
   [[nodiscard]] bool turn_due() noexcept {
     const std::uint32_t takes = takes_.load(std::memory_order_relaxed) + 1;
     takes_.store(takes, std::memory_order_relaxed);
@@ -63,8 +64,8 @@ class Cq final : public transport::Cq {
     return true;
   }
   void arm() noexcept override UDAPL_EXCLUDES(push_lock_, qps_lock_);
-  // Does not wake the service thread while the application polls: whoever waits for the completion
-  // drives the reactor.
+  // Like arm(), but the notification does not wake the service thread while the application polls:
+  // the thread that waits for the completion drives the reactor.
   void arm_for_waiters() noexcept override UDAPL_EXCLUDES(push_lock_, qps_lock_);
   void await_several(std::size_t count) noexcept override UDAPL_EXCLUDES(push_lock_);
   [[nodiscard]] int size() noexcept override UDAPL_REQUIRES(lock);
@@ -72,22 +73,24 @@ class Cq final : public transport::Cq {
   [[nodiscard]] int depth() const noexcept override UDAPL_EXCLUDES(push_lock_);
 
   // ---- for Qp ----------------------------------------------------------------------------------
-  // Appends a completion of `owner`; `notify`: whether it wakes the consumer of an armed CQ.
-  // Returns false if the queue is full, or has been full before: the completion is lost, and the
-  // QP must break its connection. The caller holds its Qp lock. Inline, so that the completion is
-  // built in its slot: copying what was just stored piece by piece waits for those stores.
+  // Appends a completion of `owner`. `notify`: whether the completion notifies the consumer of an
+  // armed CQ. Returns false if the queue is full, or has been full before: the completion is lost,
+  // and the QP must break its connection. The caller holds its Qp lock. Inline, so that the
+  // compiler builds the completion in its slot: a copy would have to wait for the stores of the
+  // members.
   [[nodiscard, gnu::always_inline]] bool push(const transport::Completion& completion,
                                               const Qp& owner, bool notify) noexcept
       UDAPL_EXCLUDES(push_lock_);
-  // Registers a QP to be notified of an overflow, and by arm(); called once for each role that the
-  // QP has. `unseen`: QpInit::max_unseen if the role is that of a requester. detach waits for a
-  // running call: no Qp lock may be held. attach throws std::bad_alloc.
+  // Registers a QP: its on_cq_overflow() and on_completion_wanted() are called. Called once for
+  // each role that the QP has, requester and receiver. `unseen`: QpInit::max_unseen for a
+  // requester. detach() waits for such calls that are running, so no Qp lock may be held. attach()
+  // throws std::bad_alloc.
   void attach(Qp& qp, int unseen = 0) UDAPL_EXCLUDES(lock, push_lock_, qps_lock_);
   void detach(Qp& qp) noexcept UDAPL_EXCLUDES(qps_lock_);
-  // For requests that complete when their peers say so. arm() calls Qp::on_completion_wanted if
-  // there are sleepers.
+  // For streams over which peers confirm requests. arm() calls Qp::on_completion_wanted if there
+  // are sleepers.
   [[nodiscard]] CompletionDemand& demand() noexcept { return demand_; }
-  // The number of queued completions, or what it was just before.
+  // The number of queued completions, which other threads may be changing.
   [[nodiscard]] std::uint64_t untaken() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     return std::max(tail_.load(std::memory_order_relaxed), head) - head;
@@ -121,14 +124,14 @@ class Cq final : public transport::Cq {
   void overflow() noexcept UDAPL_REQUIRES(push_lock_);
   void break_qps() noexcept UDAPL_EXCLUDES(qps_lock_);
   void wake_sleepers() noexcept UDAPL_EXCLUDES(qps_lock_);
-  // INVALID_STATE: more completions than that are waiting. Throws std::bad_alloc.
+  // INVALID_STATE: more than `depth` + `unseen` completions are queued. Throws std::bad_alloc.
   Status set_capacity(int depth, int unseen) UDAPL_REQUIRES(qps_lock_)
       UDAPL_EXCLUDES(lock, push_lock_);
 
   Reactor& reactor_;
   transport::CqSink& sink_;
 
-  // Changed only under both locks, so that either suffices to read them.
+  // Changed only while both lock and push_lock_ are held, so either lock suffices to read them.
   std::unique_ptr<Slot[]> slots_;
   std::uint64_t mask_;
 
@@ -138,13 +141,13 @@ class Cq final : public transport::Cq {
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   mutable SpinLock push_lock_ UDAPL_ACQUIRED_AFTER(lock);  // of the producers
   int depth_ UDAPL_GUARDED_BY(push_lock_);
-  std::uint64_t capacity_ UDAPL_GUARDED_BY(push_lock_);  // depth_ and room for unseen_, at least
+  std::uint64_t capacity_ UDAPL_GUARDED_BY(push_lock_);  // at least depth_ + unseen_
   CompletionDemand demand_;  // `wanted`: armed; changed under push_lock_
-  std::size_t missing_ UDAPL_GUARDED_BY(push_lock_) = 0;  // if armed: the last of so many notifies
+  std::size_t missing_ UDAPL_GUARDED_BY(push_lock_) = 0;  // if armed: completions until it notifies
   For armed_for_ UDAPL_GUARDED_BY(push_lock_) = For::kAnyone;  // the latest arming
   bool overflowed_ UDAPL_GUARDED_BY(push_lock_) = false;
 
-  Mutex qps_lock_;  // outside all Qp locks
+  Mutex qps_lock_;  // acquired before the lock of a Qp
   std::vector<Attached> qps_ UDAPL_GUARDED_BY(qps_lock_);
   int unseen_ UDAPL_GUARDED_BY(qps_lock_) = 0;  // the sum over qps_
   SinkGate gate_;

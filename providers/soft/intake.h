@@ -22,8 +22,8 @@ class Intake {
     kNone,
     kFirstMessage,  // only while the first message is awaited
     kEndOfStream,   // the peer has closed; its last messages are delivered, or wait for receives
-    kPeerClosed,    // ... earlier, and now no message waits any more, or one has waited too long
-    kPeerReset,     // ... earlier, and now it has reset the connection
+    kPeerClosed,    // it closed earlier, and now no message waits, or one has waited too long
+    kPeerReset,     // it closed earlier, and now it has reset the connection
     kLost           // the link is broken: Link::error() says why
   };
   struct Limits {
@@ -51,30 +51,32 @@ class Intake {
   [[nodiscard]] Link::Quick receive_short() noexcept UDAPL_REQUIRES(qp_locked);
   void take_read() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event continue_pass() noexcept UDAPL_REQUIRES(qp_locked) { return receive(); }
-  // To be called before the peer is judged to be silent: reads what has arrived. Timers may run
-  // before the descriptors are looked at; after the process was stopped, all that are due do.
+  // Reads what has arrived. Must be called before the peer is taken for silent, because timers may
+  // run before the descriptors are polled: after the process was stopped, all timers that are due
+  // do.
   [[nodiscard]] Event catch_up() noexcept UDAPL_REQUIRES(qp_locked) {
     return reads() ? receive() : Event::kNone;
   }
-  // At the end of the stream: stops watching it, and causes a call of continue_pass after the other
-  // descriptors had their turn.
+  // Called at the end of the stream: stops watching the stream, and causes a call of continue_pass
+  // after the other descriptors have been handled.
   void put_off_end() noexcept UDAPL_REQUIRES(qp_locked);
-  // At the end of set-up: reads until the first message is complete, and keeps it. Then nothing is
-  // read until input may be delivered.
+  // For the end of set-up. await_first(): reads until the first message is complete, and keeps it.
+  // pause(): reads nothing. open(): reads and delivers from now on, first what was kept.
   void await_first() noexcept UDAPL_REQUIRES(qp_locked) { set_input(Input::kFirst); }
   void pause() noexcept UDAPL_REQUIRES(qp_locked) { set_input(Input::kClosed); }
   void open() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool reading() const noexcept UDAPL_REQUIRES(qp_locked) {
     return input_ != Input::kClosed;
   }
-  // Called when a receive was posted or promised: delivers what can now be delivered.
+  // Called when a receive was posted or promised: delivers messages that have waited for it.
   [[nodiscard]] Event release() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] Event wait_over() noexcept UDAPL_REQUIRES(qp_locked);
   void debt_due() noexcept UDAPL_REQUIRES(qp_locked);  // after catch_up()
 
   // Whether a message waits for a receive.
   [[nodiscard]] bool waits() const noexcept UDAPL_REQUIRES(qp_locked) { return waiting_; }
-  // Called when the peer has closed: waits a moment for the receives of its last messages.
+  // Called when the peer has closed while a message waits: waits some time for receives for its
+  // last messages.
   void wait_for_last() noexcept UDAPL_REQUIRES(qp_locked);
   void stop_waiting() noexcept UDAPL_REQUIRES(qp_locked);
   // Whether reading has stopped because no more messages can be held back.
@@ -83,8 +85,8 @@ class Intake {
 
  private:
   enum class Input : std::uint8_t { kClosed, kFirst, kOpen };
-  // What the peer has begun and not finished. If it goes silent, the connection is ended
-  // (peer_timeout).
+  // What the peer has begun and not finished. If the peer then sends nothing for the time of
+  // Limits::peer_timeout, the connection breaks.
   struct Debt {
     bool frame = false;    // an incomplete FPDU
     bool message = false;  // an incomplete message, in a buffer of an SRQ
@@ -127,9 +129,11 @@ class Intake {
   bool stalled_ UDAPL_GUARDED_BY(qp_locked) = false;
   bool peer_ends_ UDAPL_GUARDED_BY(qp_locked) = false;    // the peer's FIN is behind unread input
   bool peer_closed_ UDAPL_GUARDED_BY(qp_locked) = false;  // the peer's FIN was read
-  bool unfinished_ UDAPL_GUARDED_BY(qp_locked) = false;   // whole FPDUs are staged: continue_pass_
-  bool starved_ UDAPL_GUARDED_BY(qp_locked) = false;      // no memory to read into: continue_pass_
-  bool waiting_ UDAPL_GUARDED_BY(qp_locked) = false;      // a message waits for a receive
+  // continue_pass_ is running: unfinished_: because whole FPDUs are staged; starved_: because there
+  // was no memory to read into.
+  bool unfinished_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool starved_ UDAPL_GUARDED_BY(qp_locked) = false;
+  bool waiting_ UDAPL_GUARDED_BY(qp_locked) = false;  // a message waits for a receive
   Clock::time_point wait_until_ UDAPL_GUARDED_BY(qp_locked){};
   Debt seen_debt_ UDAPL_GUARDED_BY(qp_locked);  // when the timer was started
   bool debt_watched_ UDAPL_GUARDED_BY(qp_locked) = false;

@@ -21,10 +21,10 @@ namespace udapl::soft {
 
 namespace {
 
-// Pad and CRC of a frame are in its last bytes.
+// The last bytes of a frame, which contain its pad and CRC.
 constexpr std::size_t kTrailer = 8;
 static_assert(kTrailer > 3 + iwarp::kCrcSize);
-// Longer RDMA Writes may be faster without the peer (DirectAccess).
+// A longer RDMA Write may take less time without the peer (DirectAccess).
 constexpr std::size_t kMaxShortWrite = 2 * 1024 - 1;
 
 }  // namespace
@@ -54,7 +54,8 @@ void IwarpLink::start(std::unique_ptr<ByteStream> stream) noexcept {
   }
 }
 
-// A FIN after an incomplete FPDU would look like an accident, so that one is completed first.
+// The peer would take a FIN within an FPDU for a broken connection. So keeps the rest of an FPDU
+// that is partly sent.
 bool IwarpLink::prepare_end() noexcept {
   const std::size_t size = stream_->ends_anywhere() ? 0 : frame_end_.missing(batch_);
   if (size == 0) return true;
@@ -99,8 +100,8 @@ bool IwarpLink::send_short(const Short& message) noexcept {
   return true;
 }
 
-// Puts the message into the stream without the batch. The smallest ones are put as one piece, which
-// the peer may receive with a single cache line.
+// Puts the message into the stream without the batch. A very short message is put in one piece, so
+// that the peer may get it with a single cache line.
 bool IwarpLink::put_short(const Short& message) noexcept {
   constexpr std::size_t kMaxInOne = iwarp::Sender::kCopyLimit;
   constexpr std::array<std::byte, 8> kZeros{};
@@ -135,8 +136,9 @@ Link::Flushed IwarpLink::flush_short() noexcept {
   return Flushed::kDone;
 }
 
-// Builds the frame where the peer will read it. Longer ones than the peer reads beside the index
-// are there sooner if they are copied into the ring (docs/adr/0072).
+// Builds the frame in the ring, if it is short enough to be published beside the index as well. A
+// longer frame reaches the peer sooner if it is built elsewhere and copied into the ring
+// (docs/adr/0072).
 bool IwarpLink::send_at_once(const Short& message) noexcept {
   const std::size_t length = message.payload.size();
   const bool write = message.opcode == iwarp::Opcode::kWrite;
@@ -149,7 +151,7 @@ bool IwarpLink::send_at_once(const Short& message) noexcept {
   std::byte* const frame = rings_->frame_room(size, write);
   if (frame == nullptr) [[unlikely]]
     return false;
-  // The last 8 bytes contain pad and CRC, which are zero, and maybe some of what precedes them.
+  // Pad and CRC are zero. The bytes before them within the last 8 are overwritten below.
   std::memset(frame + size - kTrailer, 0, kTrailer);
   std::byte* const front_end = sender_.write_short_front(
       frame, {message.opcode, message.stag, message.to}, static_cast<std::uint32_t>(length));
@@ -160,7 +162,7 @@ bool IwarpLink::send_at_once(const Short& message) noexcept {
   return true;
 }
 
-// What the stream does not accept stays in the batch.
+// Bytes that the stream does not accept stay in the batch.
 bool IwarpLink::send_copy(const Short& message) noexcept {
   if (!sender_.adds_short() ||
       !sender_.add_short(batch_, {message.opcode, message.stag, message.to}, message.payload))
@@ -170,7 +172,8 @@ bool IwarpLink::send_copy(const Short& message) noexcept {
   return true;
 }
 
-// If both sides copy the payload of a Send, it is handed over in large parts.
+// Prepares a Send of which both sides may copy a part: chooses its frames. build() then builds it
+// in large parts.
 void IwarpLink::share_send(Payload payload) noexcept {
   if (!all_handed()) return;
   const RingStream::SharedFrames frames = rings_->share_send(sender_.next_send(), payload);
@@ -184,7 +187,7 @@ void IwarpLink::share_send(Payload payload) noexcept {
 }
 
 bool IwarpLink::build(std::size_t limit) noexcept {
-  if (!sender_.busy()) return true;  // a Terminate that is complete, called again
+  if (!sender_.busy()) return true;  // called again for a Terminate that is already built
   if (shares_) {
     limit = std::max(limit, RingStream::kSharedAtOnce);
     if (emss_behind_ != 0) {

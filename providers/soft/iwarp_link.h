@@ -24,7 +24,7 @@ class IwarpLink final : public Link {
   // Takes the stream. Must be called before all other functions.
   void start(std::unique_ptr<ByteStream> stream) noexcept;
 
-  // Returns the stream if the link was refused; only the destructor may follow.
+  // Returns the stream of a link that the Connection has refused; only the destructor may follow.
   [[nodiscard]] std::unique_ptr<ByteStream> release_stream() noexcept { return std::move(stream_); }
 
   // ---- Link -------------------------------------------------------------------------------------
@@ -147,25 +147,26 @@ class IwarpLink final : public Link {
   [[nodiscard]] bool front_is_stuck(std::size_t bytes) noexcept;
 
   static constexpr std::uint32_t kMinChosen = 16 * 1024;
-  // With a CRC, about this much of a message is built after a pause before it is sent, so that the
-  // peer can begin; each further piece is longer by kMorePiece, because fewer calls cost less.
+  // With a CRC, only about this much of a message is built after a pause before it is sent, so that
+  // the peer can begin early. Each further piece is longer by kMorePiece, because fewer calls cost
+  // less.
   static constexpr std::size_t kFirstPiece = 32 * 1024;
   static constexpr std::size_t kMorePiece = 64 * 1024;
 
   std::unique_ptr<ByteStream> stream_;
   iwarp::Sender sender_;
-  // Has the minimum size at first, because there may be many idle connections; grows when needed.
+  // Has the minimum size at first, because there may be many idle connections. Grows when needed.
   iwarp::TxBatch batch_;
   iwarp::FrameEnd frame_end_;
-  KeptBytes rest_;  // of the last frame, see prepare_end()
+  KeptBytes rest_;  // the rest of the last frame, see prepare_end()
   iwarp::Receiver receiver_;
   Staging staging_;
-  RingStream* rings_ = nullptr;      // stream_, if it is one
+  RingStream* rings_ = nullptr;      // stream_, if it is a RingStream
   bool shares_ = false;              // the message being built is a shared Send
-  std::uint32_t emss_behind_ = 0;    // ... of its frames behind the first, which is not built yet
-  std::size_t piece_ = kFirstPiece;  // the next one
+  std::uint32_t emss_behind_ = 0;    // its EMSS after the first frame; 0 once that frame is built
+  std::size_t piece_ = kFirstPiece;  // the size of the next piece
   bool in_frames_ = false;           // short messages are put into the stream without the batch
-  bool in_place_ = false;      // the stream has input(); only frames that are cut there are staged
+  bool in_place_ = false;      // the stream has input(); stages only frames that are cut off there
   std::size_t cut_bytes_ = 0;  // size of the incomplete frame at the last check
   int cut_looks_ = 0;          // checks since that size changed
   bool reads_short_ = false;   // the last read was short, and not the rest of a frame

@@ -16,16 +16,16 @@ namespace udapl::soft {
 
 namespace {
 
-// The number of bytes that are delivered in place before their room is returned to the peer.
+// The number of bytes that are delivered from the ring before their room is returned to the peer.
 constexpr std::size_t kSlice = 32 * 1024;
-// The number of checks that may find an incomplete frame unchanged before its front is staged.
+// After more checks than this that find an incomplete frame unchanged, its front is staged.
 constexpr int kPatientLooks = 64;
-// The number of bytes that are read ahead before a frame is opened, and behind an opened segment.
-// Payload among them is copied once more.
+// The number of bytes that are read into staging before a segment is opened, and behind an opened
+// segment. Payload among them is copied once more.
 constexpr std::size_t kAroundOpened = 1024;
-// The most that read_short() reads.
+// The maximum that read_short() reads.
 constexpr std::size_t kMaxReadShort = 2 * 1024;
-// If the bytes that follow are lent, a segment is opened if at least this much of it is missing.
+// If lent bytes follow, a segment is opened when at least this many of its bytes are missing.
 constexpr std::size_t kMinLentOpened = 1024;
 
 // Reads the rest of an opened segment from the stream.
@@ -71,7 +71,8 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   }
   if (inbound != nullptr && receiver_.open_bytes() != 0 && staging_.staged().empty())
     return fill_opened(*inbound, work);
-  // If the Receiver has not seen the staged bytes, it does not know how many are needed.
+  // The size of the frame at the front. Without an inbound, the Receiver has not seen the staged
+  // bytes and does not know it.
   const auto needed = [&] {
     const std::span<const std::byte> bytes = staging_.staged();
     if (inbound != nullptr || bytes.size() < iwarp::kFpduLengthSize) return receiver_.needed();
@@ -79,7 +80,7 @@ Link::Received IwarpLink::receive(iwarp::Inbound* inbound, std::size_t& work) no
   };
   if (!staging_.reserve(needed())) return Received::kNoMemory;
   std::span<std::byte> room = staging_.room();
-  // Read only the frame that is not contiguous in the ring.
+  // From a ring, reads only the rest of the frame that is cut off; later frames are read in place.
   if (in_place_ && inbound != nullptr && needed() > staging_.staged().size())
     room = room.first(std::min(room.size(), needed() - staging_.staged().size()));
   const bool ahead = inbound != nullptr && receiver_.expects_large();
@@ -116,7 +117,7 @@ Link::Received IwarpLink::end_of_stream() noexcept {
   return Received::kEnd;
 }
 
-// Delivers the messages in place, from where the peer has written them.
+// Delivers messages from the ring, where the peer has written them.
 Link::Quick IwarpLink::take_short(iwarp::Inbound& inbound) noexcept {
   if (!in_place_ || !staging_.staged().empty()) return Quick::kElse;
   const std::size_t used = receiver_.feed_plain(rings_->only_input(), inbound);
@@ -129,8 +130,9 @@ Link::Quick IwarpLink::take_short(iwarp::Inbound& inbound) noexcept {
   return Quick::kDelivered;
 }
 
-// Reads what fits on the stack: a read that finds nothing, as most do while a program polls, then
-// costs little more than the system call. What has been read must not be lost for lack of memory.
+// Reads into a small buffer on the stack. So a read that finds nothing, as most reads do while a
+// program polls, costs little more than the system call. Requires memory for staging to be at hand
+// (can_start()), because bytes that were read must not be lost.
 Link::Quick IwarpLink::read_short(iwarp::Inbound& inbound) noexcept {
   if (!reads_short_ || !staging_.staged().empty() || receiver_.opened() || !staging_.can_start())
     return Quick::kElse;
@@ -183,7 +185,7 @@ Link::Received IwarpLink::fill_opened(iwarp::Inbound& inbound, std::size_t& work
              : Received::kNothing;
 }
 
-// Delivers in slices, after each of which the peer has room for more. Returns true if anything was
+// Delivers in slices, and returns the room of each to the peer. Returns true if anything was
 // delivered.
 bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inbound,
                                  std::size_t& work) noexcept {
@@ -206,8 +208,8 @@ bool IwarpLink::deliver_in_place(ByteStream::Input input, iwarp::Inbound& inboun
 }
 
 // Called when only the front of a frame is available, usually because the peer is about to write
-// the rest. Returns true if that takes too long, or if the ring wraps there or the peer waits for
-// room: then the front must be staged.
+// the rest. Returns true if the front must be staged: because the rest takes too long, the ring
+// wraps within the frame, or the peer waits for room.
 bool IwarpLink::front_is_stuck(std::size_t bytes) noexcept {
   if (receiver_.stalled()) return false;
   if (bytes != cut_bytes_) {

@@ -7,32 +7,33 @@
 
 namespace udapl::soft {
 
-// The pin of a registration that one part of a QP uses again and again. It is kept between the
-// messages, because acquiring and releasing it takes two locked instructions. A registration is
-// kept only at its second use, if no other one was used between: otherwise a program that registers
-// memory for each message would pay for letting go of each. Not thread-safe: used under the lock of
-// the Qp, which is the MrTable::Keeper.
+// The pin of a registration that one part of a QP uses for many messages. It is kept from one
+// message to the next, because acquiring and releasing a pin takes two locked instructions. The pin
+// is kept from the second use of the registration on, if no other registration was used between:
+// otherwise a program that registers memory for each message would pay for the release of each kept
+// pin. Not thread-safe: used under the lock of the Qp, which is the MrTable::Keeper.
 class KeptPin {
  public:
-  // Returns whether the memory is pinned until the next call. If not, the caller needs a pin of its
-  // own for each access.
+  // Returns whether this holds a pin of the registration, at least until the next call of a
+  // function that may replace or release it. If not, the caller needs its own pin for each access.
   [[nodiscard]] bool holds(MrTable& memory, MrRef ref) noexcept {
     return ref == kept_ || (uses_again(ref) && keep(memory, ref, memory.pin(ref)));
   }
-  // The memory of a consumer's segment if that is inside the registration whose pin is kept, and if
-  // all that MrTable::resolve() checks is in order. Otherwise null.
+  // Returns the memory of a consumer's segment, if the segment is inside the registration whose pin
+  // is kept and passes the checks of MrTable::resolve(). Otherwise returns null.
   [[nodiscard]] std::byte* resolve(const DAT_LMR_TRIPLET& segment, ScopeId pd,
                                    std::uint32_t right) const noexcept {
     return extent_.resolve(segment, pd, right);
   }
   // The registration whose pin is kept.
   [[nodiscard]] MrRef kept() const noexcept { return kept_; }
-  // Counts a use of a registration that is not kept. Returns whether it is the second one, so that
-  // keep() is worth while.
+  // Notes a use of a registration whose pin is not kept. Returns whether the use before was one of
+  // the same registration: then keep() should be called.
   [[nodiscard]] bool uses_again(MrRef ref) noexcept {
     return std::exchange(last_, ref) == ref && ref.generation != 0;
   }
-  // Returns false if the pin is empty; then the one that was kept remains.
+  // Keeps `pin` instead of the former one. Returns false, and keeps the former one, if `pin` is
+  // empty.
   bool keep(const MrTable& memory, MrRef ref, MrTable::Pin pin) noexcept {
     if (!pin) return false;
     pin_ = std::move(pin);

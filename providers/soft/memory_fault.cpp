@@ -13,8 +13,8 @@ namespace udapl::soft {
 
 namespace {
 
-// MADV_POPULATE_READ and _WRITE of Linux 5.14, by number for older headers: a page fault that
-// returns an error instead of raising a signal.
+// MADV_POPULATE_READ and MADV_POPULATE_WRITE of Linux 5.14, as numbers for older headers. They make
+// pages present as an access would, but return an error instead of raising a signal.
 constexpr int kPopulateRead = 22;
 constexpr int kPopulateWrite = 23;
 
@@ -25,7 +25,7 @@ bool can_populate() noexcept {
   return can;
 }
 
-// Asynchronous, msync only looks for holes, one mapping after the other.
+// With MS_ASYNC, msync only looks for holes, one mapping after the other.
 bool is_mapped(std::uintptr_t first, std::size_t size) noexcept {
   const NotCancelled scope;
   return ::msync(reinterpret_cast<void*>(first), size, MS_ASYNC) == 0 || errno != ENOMEM;
@@ -37,7 +37,7 @@ const char* fault_in(std::uintptr_t first, std::size_t size, bool writes) noexce
   switch (errno) {
     case EFAULT:
       return "an access would raise SIGBUS, as beyond the end of a file";
-    case EINVAL: {  // without the right, or special, as the memory of a device
+    case EINVAL: {  // the right is missing, or the mapping is special, such as memory of a device
       const MappingTest readable = [](const char* rights) { return rights[0] == 'r'; };
       const MappingTest writable = [](const char* rights) { return rights[1] == 'w'; };
       if (all_mappings(first, size, writes ? writable : readable) != false) return nullptr;

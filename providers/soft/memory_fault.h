@@ -5,10 +5,10 @@
 
 namespace udapl::soft {
 
-// Why memory that is to be registered cannot be used: a static text, or null if it can be, as far
-// as a few system calls tell (docs/adr/0046). Finds every hole, but looks for the right to read, or
-// to write if it `writes`, only in the first and the last page, which it makes present. Where the
-// kernel does not tell, nothing is wrong.
+// Checks memory that is to be registered, with a few system calls (docs/adr/0046). Returns null if
+// the memory seems to be usable, otherwise a static text that says why it is not. Finds every hole.
+// Checks the right to read, or to write if `writes`, only for the first and the last page, which
+// become present. Finds nothing that the kernel does not report.
 // REQUIRES: length > 0 and no wrap.
 [[nodiscard]] const char* memory_fault(std::uint64_t address, std::uint64_t length,
                                        bool writes) noexcept;

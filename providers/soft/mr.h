@@ -17,7 +17,7 @@ class Pd final : public transport::Pd {
   const ScopeId id_;
 };
 
-// A registration in an MrTable, which describes revocation. Thread-safe. Owned by an LMR.
+// A registration in an MrTable, which the destructor revokes. Thread-safe. Owned by an LMR.
 class Mr final : public transport::Mr {
  public:
   Mr(MrTable& table, MrRef ref) noexcept : table_(table), ref_(ref) {}
@@ -39,7 +39,7 @@ class Mr final : public transport::Mr {
   const MrRef ref_;
 };
 
-// A window in an MrTable. Thread-safe. Owned by an RMR.
+// A window in an MrTable, which the destructor destroys. Thread-safe. Owned by an RMR.
 class Window final : public transport::Window {
  public:
   Window(MrTable& table, std::uint32_t index) noexcept : table_(table), index_(index) {}

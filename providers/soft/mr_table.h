@@ -24,8 +24,8 @@ namespace udapl::soft {
 // Identifies a protection domain or a QP inside the table; 0: none.
 using ScopeId = std::uint64_t;
 
-// The rights that an access needs and that an entry can grant: bits of DAT_MEM_PRIV_FLAGS plus the
-// IB extension's remote atomic.
+// The rights that an access needs and that an entry can grant: bits of DAT_MEM_PRIV_FLAGS, and the
+// right for remote atomics of the IB extension.
 enum Right : std::uint32_t {
   kLocalRead = DAT_MEM_PRIV_LOCAL_READ_FLAG,
   kRemoteRead = DAT_MEM_PRIV_REMOTE_READ_FLAG,
@@ -45,7 +45,7 @@ enum class Refusal : std::uint8_t {
   kAccess
 };
 
-// Names one life of one entry; stale once the entry has been revoked or rebound.
+// Names an entry until it is revoked or rebound: afterwards the generation no longer matches.
 struct MrRef {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;  // 0: names nothing
@@ -59,17 +59,17 @@ struct Segment {
   MrRef ref;
 };
 
-// All registrations and windows of an adapter: defines which accesses to which bytes are allowed.
+// All registrations and windows of an adapter. Decides which accesses to which bytes are allowed.
 //
 // An entry is found by an lmr_context (local, O(1), no lock), by an STag (from the wire, one short
-// lock), or by an MrRef (from an earlier look-up, no lock). An access pins the entry, copies, and
-// unpins. Revocation first makes the entry invalid and then waits until all pins are released, so
-// that afterwards no byte is touched. A thread that holds a pin must neither block nor revoke. Pins
-// of registrations may be held for longer by a Keeper, which revocation asks to let go.
+// lock), or by an MrRef (from an earlier look-up, no lock). A thread pins the entry, copies, and
+// unpins it. Revocation first makes the entry invalid and then waits until all pins are released,
+// so that no byte is accessed afterwards. A thread that holds a pin must neither block nor revoke.
+// Only a Keeper may hold pins of registrations for longer: revocation asks it to release them.
 //
 // Thread-safe. Owned by the adapter; outlives all Mr, Window, Srq and Qp objects. Entries are
 // stored in chunks that live as long as the table. Spec: RFC 5042 6.1-6.3,
-// docs/semantics.md#local-memory and the two sections behind it.
+// docs/semantics.md#local-memory and the next two sections.
 class MrTable {
  public:
   static constexpr std::uint32_t kIndexBits = 20;
@@ -91,16 +91,16 @@ class MrTable {
   // to the memory is in progress.
   void revoke(MrRef ref) noexcept UDAPL_EXCLUDES(lock_);
 
-  // ---- windows: an index for life, a generation for each binding --------------------------------
+  // ---- windows: named by an index, which does not change; each binding has a generation ---------
   [[nodiscard]] Result<std::uint32_t> create_window(ScopeId pd, transport::WindowScope scope);
   void destroy_window(std::uint32_t window) noexcept UDAPL_EXCLUDES(lock_);
   [[nodiscard]] DAT_RMR_CONTEXT window_context(std::uint32_t window) const noexcept;
   [[nodiscard]] std::optional<transport::Binding> window_binding(
       std::uint32_t window) const noexcept UDAPL_EXCLUDES(lock_);
 
-  // A bind takes two steps: prepare_bind at the post (checks, assigns the STag, marks the
-  // registration as in use), then exactly one of commit_bind (in queue order) and cancel_bind (if
-  // flushed).
+  // A bind takes two steps. prepare_bind(), called by the post, checks it, assigns the STag and
+  // marks the registration as in use. Then exactly one of commit_bind() (when the bind is executed,
+  // in the order of the queue) and cancel_bind() (if it is flushed) must follow.
   struct PendingBind {
     std::uint32_t window = 0;
     std::uint32_t window_life = 0;  // detects that the window was destroyed meanwhile
@@ -115,8 +115,8 @@ class MrTable {
   [[nodiscard]] DAT_RETURN prepare_bind(ScopeId qp_pd, std::uint32_t window, const MrRef* mr,
                                         const transport::BindRequest& request,
                                         PendingBind& out) noexcept UDAPL_EXCLUDES(lock_);
-  // Returns false if the window or the registration is gone; the bind is then cancelled. An unbind
-  // of a window that is gone succeeds. May wait for accesses in progress in other threads.
+  // Returns false if the window or the registration no longer exists; the bind is then cancelled.
+  // An unbind of a window that no longer exists succeeds. May wait for accesses by other threads.
   [[nodiscard]] bool commit_bind(const PendingBind& bind, ScopeId qp) noexcept
       UDAPL_EXCLUDES(lock_);
   void cancel_bind(const PendingBind& bind) noexcept UDAPL_EXCLUDES(lock_);
@@ -124,16 +124,16 @@ class MrTable {
   // through it.
   void unbind_all(ScopeId qp) noexcept UDAPL_EXCLUDES(lock_);
 
-  // Whether the STag is or was one of this table's.
+  // Whether this table has ever issued the STag.
   [[nodiscard]] bool was_issued(std::uint32_t stag) const noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     return stags_.issued(stag);
   }
 
-  // Performs a peer's Send with Invalidate on QP `qp` of domain `pd`. Only a window of QP scope
-  // that is bound through this QP can be invalidated. Otherwise returns kInvalidStag,
-  // kNotThisStream, or kAccess (a registration or a window of PD scope, which other streams may be
-  // using).
+  // Performs the invalidation that a peer of QP `qp`, in domain `pd`, requests by a Send with
+  // Invalidate. Only a window of QP scope that is bound through this QP can be invalidated.
+  // Otherwise returns kInvalidStag, kNotThisStream, or kAccess (a registration or a window of PD
+  // scope, which other streams may be using).
   [[nodiscard]] Refusal invalidate(std::uint32_t stag, ScopeId pd, ScopeId qp) noexcept
       UDAPL_EXCLUDES(lock_);
 
@@ -150,10 +150,10 @@ class MrTable {
 
   // The extent and the rights of a registration; they do not change during its life.
   struct Extent {
-    DAT_LMR_CONTEXT context = 0;  // 0: of no registration
+    DAT_LMR_CONTEXT context = 0;  // 0: this describes no registration
     std::uint32_t rights = 0;
     ScopeId pd = 0;
-    std::uint64_t start = 0;  // of the range of addresses by which consumers name it
+    std::uint64_t start = 0;  // the first of the addresses by which consumers name the memory
     std::uint64_t length = 0;
     std::byte* memory = nullptr;
 
@@ -170,7 +170,7 @@ class MrTable {
   // REQUIRES: the entry is pinned.
   [[nodiscard]] Extent extent(MrRef ref) const noexcept;
 
-  // Keeps one entry from being revoked, until destroyed.
+  // As long as it exists, revocation of the entry waits.
   class Pin {
    public:
     Pin() noexcept = default;
@@ -180,7 +180,8 @@ class MrTable {
       return *this;
     }
     ~Pin() {
-      // release: our copies are complete before the revoking thread sees the count drop.
+      // release: the copies of this thread are complete before the revoking thread sees the new
+      // count.
       if (users_ != nullptr) users_->fetch_sub(1, std::memory_order_release);
     }
     explicit operator bool() const noexcept { return users_ != nullptr; }
@@ -190,15 +191,15 @@ class MrTable {
     explicit Pin(std::atomic<std::uint32_t>* users) noexcept : users_(users) {}
     std::atomic<std::uint32_t>* users_ = nullptr;
   };
-  // Returns an empty Pin if that life of the entry is over. Lock-free.
+  // Returns an empty Pin if `ref` is stale. Lock-free.
   [[nodiscard]] Pin pin(MrRef ref) noexcept;
 
-  // Holds pins of registrations from one access to the next.
+  // An object that holds pins of registrations from one access to the next: a Qp.
   class Keeper {
    public:
     virtual ~Keeper() = default;
-    // Releases the pin of this registration, if there is one, once no access uses it. Called while
-    // it is being revoked, by any thread, which holds no pin and no lock of a Qp.
+    // Releases the keeper's pin of the registration, if it has one, as soon as no access uses it.
+    // Called by the thread that revokes the registration, which holds no pin and no lock of a Qp.
     virtual void let_go(MrRef ref) noexcept = 0;
 
    private:
@@ -206,7 +207,8 @@ class MrTable {
     boost::intrusive::list_member_hook<> hook_;
   };
   void add(Keeper& keeper) noexcept UDAPL_EXCLUDES(keepers_lock_);
-  // REQUIRES: the keeper soon releases its pins. No let_go() runs afterwards.
+  // Afterwards no let_go() of the keeper runs or is called. REQUIRES: the keeper is about to
+  // release its pins by itself.
   void remove(Keeper& keeper) noexcept UDAPL_EXCLUDES(keepers_lock_);
 
   // ---- remote access ---------------------------------------------------------------------------
@@ -218,44 +220,44 @@ class MrTable {
     ScopeId pd;
     ScopeId qp;
   };
-  // If it returns kNone, `out` describes the memory and `pin` holds it.
+  // If the result is kNone, `out` describes the memory, and `pin` pins its entry.
   [[nodiscard]] Refusal access(const Access& request, Segment& out, Pin& pin) noexcept
       UDAPL_EXCLUDES(lock_);
-  // The same if the caller has kept a pin of `kept`, which is a registration with this STag.
-  // Lock-free.
+  // The same for a caller that holds a pin of `kept`, the registration with this STag. Lock-free.
   [[nodiscard]] Refusal access_kept(MrRef kept, const Access& request, Segment& out) const noexcept;
-  // Whether an entry, which must be pinned, is a registration, so that its pin may be kept.
+  // Whether an entry is a registration, so that its pin may be kept. REQUIRES: the entry is pinned.
   [[nodiscard]] bool is_registration(MrRef ref) const noexcept;
 
-  // ---- peers that access memory by themselves (shm/grants.h) -----------------------------------
-  // Adds to `grants`, if there is room, the entry of `request`, which access() has just allowed.
+  // ---- direct access by a peer on this host (shm/grants.h) -------------------------------------
+  // Adds a grant for the entry of `request`, which access() has just allowed, if there is room.
   // Revocation of the entry withdraws the grant and waits until the peer no longer uses the memory.
   void grant(const Access& request, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
-  // The memory of a receive of `qp` where message `number` of the peer will be from byte `before`
-  // on.
+  // The memory of a receive of `qp` that message `number` of the peer will take: the place of the
+  // message's bytes from byte `before` on.
   struct Offered {
     const Segment& memory;
     std::uint32_t before;
     std::uint32_t number;
-    bool at_once;  // also while messages before it are not placed
+    bool at_once;  // the peer may write there before all earlier messages are placed
     ScopeId qp;
   };
-  // Adds the memory to `grants`, in place of an earlier offer. Does nothing if it is no longer
-  // registered.
+  // Adds a grant for the memory, which replaces an earlier offer in the same slot. Does nothing if
+  // the memory is no longer registered.
   void offer(const Offered& offered, shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
-  // Withdraws these grants when their messages have arrived.
+  // Withdraws the offers of messages that have arrived.
   void end_offers(shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
-  // Withdraws them before that. If the peer is using the memory, waits for it, but not for long.
+  // Withdraws offers whose messages have not arrived. Waits for a short time for a peer that is
+  // using the memory.
   void take_back_offers(shm::Grants& grants) noexcept UDAPL_EXCLUDES(lock_);
-  // Called when the connection has ended: withdraws all its grants. Waits for the peer for a short
-  // time; if the peer still uses some of the memory then, revocation of that memory waits for it,
-  // and wait_ended().
+  // Called when the connection has ended: withdraws all its grants. Waits for a short time for a
+  // peer that is using the memory. If the peer still uses some of it then, revocation of that
+  // memory and wait_ended() wait for the peer.
   void end_grants(std::unique_ptr<shm::Grants> grants) noexcept UDAPL_EXCLUDES(lock_);
   // Waits until no peer uses memory that was granted to it through an ended connection of `qp`.
   void wait_ended(ScopeId qp) noexcept UDAPL_EXCLUDES(lock_);
 
-  // Returns an unused STag, which names no memory. It serves as the sink of our own RDMA Reads: the
-  // peer only returns it to us.
+  // Returns a new STag, which names no memory. It is used as the sink of our own RDMA Reads,
+  // because the peer only returns that STag to us.
   [[nodiscard]] std::uint32_t ephemeral_stag() noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock lock(lock_);
     return new_stag();
@@ -274,7 +276,7 @@ class MrTable {
   };
 
   [[nodiscard]] Entry* find(std::uint32_t index) const noexcept;
-  // kRegistration: a segment that reaches beyond its registration is cut off there.
+  // kRegistration: a segment that reaches beyond its registration is shortened to end there.
   enum class End : std::uint8_t { kSegment, kRegistration };
   [[nodiscard]] DAT_RETURN resolve_to(End end, const DAT_LMR_TRIPLET& segment, ScopeId pd,
                                       std::uint32_t right, Segment& out) const noexcept;
@@ -315,17 +317,18 @@ class MrTable {
   mutable SpinLock lock_;
   StagGenerator stags_ UDAPL_GUARDED_BY(lock_);
   std::uint32_t created_ UDAPL_GUARDED_BY(lock_) = 0;        // entries ever taken from the chunks
-  std::uint32_t free_head_ UDAPL_GUARDED_BY(lock_) = kNone;  // oldest first: late reuse
+  std::uint32_t free_head_ UDAPL_GUARDED_BY(lock_) = kNone;  // freed longest ago, reused next
   std::uint32_t free_tail_ UDAPL_GUARDED_BY(lock_) = kNone;
-  // STag -> entry, chained. Zeroed by the kernel, so that unused pages cost no memory.
+  // A hash table of entries by STag, with chains. The kernel provides zeroed pages, so unused pages
+  // take no memory.
   const std::unique_ptr<std::uint32_t[], Free> buckets_ UDAPL_GUARDED_BY(lock_);
   const std::unique_ptr<std::atomic<Entry*>[]> chunks_;
-  // Held while a Keeper acquires the lock of its Qp.
+  // Held during Keeper::let_go(), so it is acquired before the lock of a Qp.
   Mutex keepers_lock_;
   boost::intrusive::list<Keeper, boost::intrusive::member_hook<
                                      Keeper, boost::intrusive::list_member_hook<>, &Keeper::hook_>>
       keepers_ UDAPL_GUARDED_BY(keepers_lock_);
-  // Grants of connections that have ended, while the peers still use some of the memory.
+  // The list of grants of connections that have ended while the peer still used some of the memory.
   std::unique_ptr<shm::Grants> ended_grants_ UDAPL_GUARDED_BY(lock_);
 };
 

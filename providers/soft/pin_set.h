@@ -13,10 +13,10 @@
 
 namespace udapl::soft {
 
-// The pins of one sendmsg call: one for each registration, however often and in whatever order it
-// is used. So if everything in a set fits, any part of it fits again after clear(). Memory for more
-// than a few pins is allocated only when it is needed, because there may be many idle connections.
-// Not thread-safe. Owned by a Queue.
+// The pins that a sendmsg call needs. Each registration is pinned once, however often and in
+// whatever order it is added. So if a set of segments fits, any part of it fits again after
+// clear(). Memory for more than a few pins is allocated only when it is needed, because there may
+// be many idle connections. Not thread-safe. Owned by a Queue.
 class PinSet {
  public:
   static constexpr std::size_t kFew = 8;
@@ -27,12 +27,12 @@ class PinSet {
   PinSet(const PinSet&) = delete;
   PinSet& operator=(const PinSet&) = delete;
 
-  // Allocates what requests of this many segments need, so that none is ever without room after
-  // clear(). Throws std::bad_alloc.
+  // Allocates enough for a request of this many segments, so that it always fits after clear().
+  // Throws std::bad_alloc.
   void reserve_for(std::size_t segments) {
     if (segments >= kFew && capacity_ == kFew) move_to(std::make_unique<Held[]>(kSome), kSome);
   }
-  // Whether that many registrations more can be added. May allocate.
+  // Returns whether this many more registrations can be added. May allocate.
   [[nodiscard]] bool has_room(std::size_t more) noexcept {
     while (capacity_ - size_ < more) {
       if (!grow()) return false;
@@ -40,8 +40,9 @@ class PinSet {
     return true;
   }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  // Returns false if the memory is no longer registered, or if there is no room for its pin; the
-  // caller excludes the latter by has_room(), or by adding only what was in the set before.
+  // Returns false if the memory is no longer registered, or if there is no room for the pin.
+  // Callers exclude the latter: they call has_room() first, or add only what was in the set before
+  // clear().
   [[nodiscard]] bool add(MrTable& memory, MrRef ref) noexcept {
     if (size_ != 0 && (ref == last_ || holds(ref))) return true;
     if (!has_room(1)) [[unlikely]]
@@ -87,7 +88,7 @@ class PinSet {
   Held* held_ = few_.data();
   std::size_t capacity_ = kFew;
   std::size_t size_ = 0;
-  MrRef last_;  // was added last
+  MrRef last_;  // the registration that was added last
 };
 
 }  // namespace udapl::soft

@@ -10,19 +10,20 @@ namespace udapl::soft {
 // Not thread-safe.
 class PlacementReads {
  public:
-  // More than one, so that the peer is asked about a part of what is in flight while it still
-  // places the part before.
+  // More than one, so that the next Read can be on its way while the peer still places what the
+  // previous Read asks about.
   static constexpr std::uint32_t kMax = 4;
 
   struct Read {
-    std::uint64_t request = 0;  // it was sent before this request of the consumer
-    std::uint64_t end = 0;      // its answer confirms the outgoing stream up to here
+    std::uint64_t request = 0;  // position of the request of the consumer that follows the Read
+    std::uint64_t end = 0;      // the answer confirms the outgoing stream up to this position
   };
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] bool full() const noexcept { return size_ == kMax; }
-  [[nodiscard]] const Read& last() const noexcept { return last_; }  // also if it was answered
+  // The Read that was pushed last, even if it was answered since.
+  [[nodiscard]] const Read& last() const noexcept { return last_; }
   // REQUIRES: !empty()
   [[nodiscard]] const Read& oldest() const noexcept { return reads_[first_ % kMax]; }
   void pop() noexcept {

@@ -15,9 +15,10 @@ namespace udapl::soft {
 class Cq;
 class Pd;
 
-// One end of a connection: a Queue of work, and the Connection that puts a link below it. One lock
-// protects both. A post sends as much as the link accepts at once; the thread that drives the
-// reactor sends the remainder. Thread-safe as described at transport::Qp. Owned by an Ep.
+// One end of a connection. It consists of a Queue, which holds posted work, and a Connection, which
+// gives the queue a link to the peer. One lock protects both. A post sends as much as the link
+// accepts at once; the driving thread sends the remainder. Thread-safe as described at
+// transport::Qp. Owned by an Ep.
 class Qp final : public transport::Qp,
                  public ConnectionEnd,
                  private QueueEnd,
@@ -83,13 +84,14 @@ class Qp final : public transport::Qp,
     connection_.on_failed(why, from_peer);
   }
 
-  // Like attach() above, with a link of any kind.
+  // Like attach() above, for a link of any kind.
   Status attach(std::unique_ptr<Link>& link, const Negotiated& negotiated) noexcept {
     return connection_.attach(link, negotiated);
   }
 
-  // Called by a Cq, without locks, when a completion queue that this QP fills has overflowed.
+  // Called by a Cq, without the lock of a Qp, when it has overflowed.
   void on_cq_overflow() noexcept UDAPL_EXCLUDES(qp_locked);
+  // Called in the same way when a consumer begins to wait for completions (CompletionDemand).
   void on_completion_wanted() noexcept UDAPL_EXCLUDES(qp_locked);
 
  private:
@@ -115,7 +117,7 @@ class Qp final : public transport::Qp,
   mutable QpLock lock_;
   QpShared shared_;
   Queue queue_ UDAPL_GUARDED_BY(qp_locked);
-  Connection connection_;  // uses the queue, so it is destroyed first
+  Connection connection_;  // the last member, so destroyed first: it uses the queue
 };
 
 }  // namespace udapl::soft

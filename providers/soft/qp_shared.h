@@ -17,12 +17,12 @@ using transport::qp_locked;
 using transport::QpGuard;
 using transport::QpLock;
 
-// The reason why the connection must end. Any part may raise it; only the first one counts.
-// Connection::settle() handles it when the entry point has done its work.
+// The reason why the connection must end. Any part of the Qp may raise a fault; only the first one
+// counts. Connection::settle() handles it at the end of the entry point.
 struct Fault {
   bool raised = false;
   bool terminate = false;  // send `message` to the peer; otherwise close at once
-  bool over = false;       // the connection has ended: no further fault is raised
+  bool over = false;       // the connection has ended: raise() has no effect
   transport::BreakCause cause;
   iwarp::Terminate message;
 
@@ -44,7 +44,8 @@ struct QpShared {
   QpShared(const Qp& owner, MrTable& table, ScopeId scope, void* user, ScopeId zone) noexcept
       : qp(owner), memory(table), id(scope), context(user), pd(zone) {}
 
-  // A completion was lost, so the consumer can no longer know what happened.
+  // Called when a completion was lost: ends the connection, because the consumer cannot learn which
+  // work was done.
   void lose_completion() noexcept UDAPL_REQUIRES(qp_locked) {
     const iwarp::Terminate message =
         iwarp::make_terminate(iwarp::TerminateCode::kRdmapLocalCatastrophic);
@@ -52,18 +53,18 @@ struct QpShared {
     if (link != nullptr) link->fail(message);  // deliver nothing more
   }
 
-  const Qp& qp;  // named by completions and traces; never called
+  const Qp& qp;  // identifies the Qp in completions and traces; never called
   MrTable& memory;
   const ScopeId id;
   void* const context;
   ScopeId pd UDAPL_GUARDED_BY(qp_locked);
   Fault fault UDAPL_GUARDED_BY(qp_locked);
-  Link* link UDAPL_GUARDED_BY(qp_locked) = nullptr;  // the Connection's
+  Link* link UDAPL_GUARDED_BY(qp_locked) = nullptr;  // owned by the Connection
   // The reason why an Inbound call of the queue has refused input from the peer.
   transport::BreakReason refused_why UDAPL_GUARDED_BY(qp_locked) =
       transport::BreakReason::kProtocol;
-  // Whether the refused access named an STag that was valid once: the peer is late and has not
-  // guessed.
+  // Whether the refused access named an STag that was valid once: then the peer is late, and has
+  // not guessed an STag.
   bool refused_as_late UDAPL_GUARDED_BY(qp_locked) = false;
 };
 

@@ -18,19 +18,20 @@
 
 namespace udapl::soft {
 
-// The part of a Qp that knows nothing of connections: its requests, its answers to the peer's
-// requests, and its receives, carried by the link that the connection has put below it. Chooses
-// what is sent next, and is the Inbound for what arrives. Raises a Fault for whatever ends the
-// connection. Used under the lock of the Qp. Owned by a Qp.
+// The work of a Qp, without the set-up and the end of connections: its requests, its answers to the
+// peer's requests, and its receives. The connection gives it the link that carries them. Chooses
+// the message to send next, and is the Inbound for the messages that arrive. Raises a Fault for
+// whatever must end the connection. Used under the lock of the Qp. Owned by a Qp.
 //
-// queue.cpp: posting, sending, receiving. queue_placed.cpp: what was placed, here and at the peer.
+// queue.cpp: posting, sending, receiving. queue_placed.cpp: confirmations that data was placed,
+// from the peer and for the peer.
 class Queue final : public iwarp::Inbound {
  public:
   // One pass sends or receives about this many bytes, or units of work (Receiver::kFpduWork).
   static constexpr std::size_t kPassBudget = 256 * 1024;
   static constexpr std::size_t kPostBudget = 1024 * 1024;
-  // Moving several times this many bytes takes longer than the service thread waits for the next
-  // poll.
+  // A thread that moves several times this many bytes is away for longer than the service thread
+  // waits for its next poll (Reactor::works_long).
   static constexpr std::size_t kLongWork = 32 * 1024;
 
   // Messages that this side sends without a request of the consumer.
@@ -57,7 +58,8 @@ class Queue final : public iwarp::Inbound {
   Queue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, const Rules& rules,
         QueueEnd& end, const Calls& calls);
 
-  // transport::Qp::modify, except for the CQs. If it throws std::bad_alloc, nothing has changed.
+  // Implements transport::Qp::modify, except for the CQs. If it throws std::bad_alloc, nothing has
+  // changed.
   Status modify(const transport::QpInit& init, ScopeId pd) UDAPL_REQUIRES(qp_locked);
   // Restores the state after construction, but keeps posted receives.
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
@@ -70,17 +72,18 @@ class Queue final : public iwarp::Inbound {
   [[nodiscard]] iwarp::MpaConfig depths() const noexcept UDAPL_REQUIRES(qp_locked);
   // Whether a peer that serves no Reads must be refused.
   [[nodiscard]] bool needs_reads() const noexcept UDAPL_REQUIRES(qp_locked) { return delayed_ack_; }
-  // The link has been set up, with the agreed parameters.
+  // Called when there is a link, with the parameters that were agreed with the peer.
   void start(const iwarp::Agreed& agreed) noexcept UDAPL_REQUIRES(qp_locked);
   void set_mode(const QueueMode& mode) noexcept UDAPL_REQUIRES(qp_locked);
   void add_control(Control control) noexcept UDAPL_REQUIRES(qp_locked) { controls_ |= control; }
   // Sends until nothing is left, the link accepts no more, or `budget` bytes have been sent. In the
-  // last two cases the link reports when sending can continue.
+  // last two cases the link reports when sending can continue (Link::kRoom).
   void transmit(std::size_t budget) noexcept UDAPL_REQUIRES(qp_locked);
-  // The same after input. Telling the peer what was placed is put off until the next poll, if the
-  // application usually posts something before that: both leave together then.
+  // Called after input: sends what is due. If only confirmations for the peer are due, and the
+  // application usually posts something before its next poll, they are put off until then, so that
+  // both leave together.
   void transmit_after_input() noexcept UDAPL_REQUIRES(qp_locked);
-  // The next poll has come, and found no input.
+  // Called by the next poll, if it finds no input.
   void send_put_off() noexcept UDAPL_REQUIRES(qp_locked) {
     if (answers_put_off_) [[unlikely]]
       answer_alone();
@@ -93,24 +96,24 @@ class Queue final : public iwarp::Inbound {
   void blame_transport() noexcept UDAPL_REQUIRES(qp_locked) {
     requests_.blame_transport(current_ == Current::kRequest);
   }
-  // Completes the requests that the peer is known to have placed, or to have answered.
+  // Completes requests whose placement the peer has confirmed: by now, or with its last input.
   void collect_placed() noexcept UDAPL_REQUIRES(qp_locked) { requests_.collect_placed(); }
   void collect_answered() noexcept UDAPL_REQUIRES(qp_locked) { requests_.collect_answered(); }
-  // Whether it takes input of the peer to learn what else it has placed.
+  // Whether a Read is in flight whose answer confirms what the peer has placed.
   [[nodiscard]] bool awaits_placement_answer() const noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.awaits_placement_answer();
   }
-  // Whether a post that found no place should wait for that.
+  // Whether a post that finds the queue full should wait for such an answer.
   [[nodiscard]] bool worth_waiting() const noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.worth_waiting();
   }
   void note_waited_in_vain() noexcept UDAPL_REQUIRES(qp_locked) { requests_.note_waited_in_vain(); }
-  // The link is about to be closed: completes what it has carried to the peer.
+  // Called before the link is closed: completes what it has carried to the peer.
   void collect_last() noexcept UDAPL_REQUIRES(qp_locked) {
     requests_.sent(shared_.link->sent());
     requests_.collect_placed();
   }
-  // See SendQueue: all that has reached the peer's host is taken as placed; no answer gets through.
+  // See SendQueue::settle_for(), for all that has reached the peer's host, and set_unanswered().
   void settle_for_delivered() noexcept UDAPL_REQUIRES(qp_locked);
   void set_unanswered(bool unanswered) noexcept UDAPL_REQUIRES(qp_locked) {
     requests_.set_unanswered(unanswered);
@@ -125,18 +128,19 @@ class Queue final : public iwarp::Inbound {
     receives_.let_go(ref);
     responder_.let_go(ref);
   }
-  void stop() noexcept UDAPL_REQUIRES(qp_locked);  // completes everything: the connection has ended
-  // The driving thread has come to this queue: the posts that follow are a new burst.
+  // Called when the connection has ended: completes everything.
+  void stop() noexcept UDAPL_REQUIRES(qp_locked);
+  // Called when the driving thread handles this queue: the posts that follow are a new burst.
   void new_turn() noexcept UDAPL_REQUIRES(qp_locked) {
     if (burst_ != 0) long_bursts_ = burst_ >= kLongBurst;
     burst_ = 0;
   }
-  // The same if a poll has made a turn, whatever it has found.
+  // Calls new_turn() if the reactor has made a turn since the last call.
   void note_turns() noexcept UDAPL_REQUIRES(qp_locked) {
     const std::uint32_t turns = reactor_.turns();
     if (std::exchange(turns_, turns) != turns) new_turn();
   }
-  // Fetches what a short message in each direction needs besides *this.
+  // Prefetches what a short message in each direction needs besides *this.
   void prepare() noexcept UDAPL_REQUIRES(qp_locked) { receives_.prepare(); }
   // Whether there is something for transmit().
   [[nodiscard]] bool has_unsent() const noexcept UDAPL_REQUIRES(qp_locked) {
@@ -189,12 +193,12 @@ class Queue final : public iwarp::Inbound {
     if (requests_.unbuilt() != 0) [[unlikely]]  // it waits for a Read, a bind or room
       requests_.copy_last();
   }
-  // Called first when they are to be sent.
+  // Called first when the requests that wait are to be sent.
   void begin_gathered() noexcept UDAPL_REQUIRES(qp_locked) {
     call_pending_ = false;
     new_turn();
   }
-  // The timer of answers that were put off has ended.
+  // Called by the timer of confirmations that were put off.
   void answer_late() noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool blocked() const noexcept UDAPL_REQUIRES(qp_locked) { return blocked_; }
 
@@ -214,7 +218,7 @@ class Queue final : public iwarp::Inbound {
   void set_watermarks(int soft, int hard) noexcept UDAPL_REQUIRES(qp_locked) {
     receives_.set_watermarks(soft, hard);
   }
-  // Returns whether there are any.
+  // Returns whether watermarks are set.
   bool check_watermarks() noexcept UDAPL_REQUIRES(qp_locked) {
     if (!receives_.watched()) [[likely]]
       return false;
@@ -286,15 +290,16 @@ class Queue final : public iwarp::Inbound {
   // The message that is being built.
   enum class Current : std::uint8_t { kNone, kControl, kRequest, kResponse, kDone };
 
-  // While the application polls, all but the first posts of a burst are gathered and sent together
-  // at the next poll, at most this many requests or bytes at a time. The first ones, too, are
-  // gathered if the last burst had kLongBurst posts or more: adr 0047.
+  // While the application polls, only the first kPostsInPlace posts of a burst send at once. The
+  // others are gathered, at most kGatheredRequests or kGatheredBytes, and sent together at the next
+  // poll. If the last burst had kLongBurst posts or more, all are gathered (adr 0047).
   static constexpr std::uint32_t kPostsInPlace = 2;
   static constexpr std::uint32_t kLongBurst = 4;
   static constexpr std::uint64_t kGatheredRequests = 64;
   static constexpr std::uint64_t kGatheredBytes = 64 * 1024;
 
-  // Makes sure that an answer is not seen before the completion of the request that it answers.
+  // Called before a message is delivered. The message may answer a request of ours, so the request
+  // is completed first if it is done.
   void complete_returned() noexcept UDAPL_REQUIRES(qp_locked) {
     if (shared_.link->waits_for_loans()) [[unlikely]] {
       shared_.link->collect_returned();
@@ -321,7 +326,7 @@ class Queue final : public iwarp::Inbound {
   QpShared& shared_;
   Reactor& reactor_;
   SendQueue requests_ UDAPL_GUARDED_BY(qp_locked);
-  ReceiveQueue receives_;  // its functions say when they need the lock
+  ReceiveQueue receives_;  // not annotated: some of its functions need no lock
   Responder responder_ UDAPL_GUARDED_BY(qp_locked);
 
   // May be changed by modify().
@@ -344,8 +349,9 @@ class Queue final : public iwarp::Inbound {
   bool settles_ UDAPL_GUARDED_BY(qp_locked) = false;  // DirectAccess::settle() is due
   std::uint64_t gathered_bytes_ UDAPL_GUARDED_BY(qp_locked) = 0;
   Deferred send_gathered_;
-  // Answers that only confirm: whether posts usually follow the input that is to be confirmed,
-  // before the next poll; the last one that was sent alone.
+  // Answers that only confirm to the peer that its messages are placed; see transmit_after_input().
+  // posts_follow_: after input, the application usually posts before its next poll.
+  // answered_alone_: the last such answer was sent alone.
   Timer late_answers_;
   bool late_call_pending_ UDAPL_GUARDED_BY(qp_locked) = false;
   bool answers_put_off_ UDAPL_GUARDED_BY(qp_locked) = false;
@@ -353,8 +359,8 @@ class Queue final : public iwarp::Inbound {
   bool answered_alone_ UDAPL_GUARDED_BY(qp_locked) = false;
   // Reactor::turns() when the last answer was sent alone, or put off.
   std::uint32_t answered_at_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  // It was posted, and has not acquired the lock yet. Posting it again would take the reactor's
-  // lock for nothing.
+  // send_gathered_ is posted, and its call has not acquired the lock yet. Posting it again would
+  // only cost the lock of the reactor.
   bool call_pending_ UDAPL_GUARDED_BY(qp_locked) = false;
 };
 

@@ -19,7 +19,7 @@ namespace udapl::soft {
 
 class Cq;
 
-// What a queue reports to its Qp besides a Fault. Called under the lock of the Qp.
+// The reports of a queue to its Qp, apart from a Fault. Called under the lock of the Qp.
 class QueueEnd {
  public:
   virtual void on_soft_watermark() noexcept = 0;
@@ -28,12 +28,12 @@ class QueueEnd {
   ~QueueEnd() = default;
 };
 
-// The receives of a Qp, its own or those of an SRQ: places messages into them, and counts them for
-// the watermarks. Used under the lock of the Qp. Owned by a Queue.
+// The receives of a Qp, its own or those of an SRQ. Places messages into them, and counts receives
+// for the watermarks. Used under the lock of the Qp. Owned by a Queue.
 class ReceiveQueue {
  public:
-  // `waits`: whether a message without a receive waits for one. The driving thread calls
-  // `on_buffer` when the SRQ has promised a buffer to such a message. Throws std::bad_alloc.
+  // `waits`: whether a message that finds no receive waits for one. `on_buffer`: called by the
+  // driving thread when the SRQ has promised a buffer to such a message. Throws std::bad_alloc.
   ReceiveQueue(QpShared& shared, const transport::QpInit& init, Reactor& reactor, bool waits,
                QueueEnd& end, udapl::Call on_buffer);
 
@@ -53,7 +53,7 @@ class ReceiveQueue {
     flushes_posts_ = mode.posts == Posts::kFlushed;
     connected_ = mode.connected;
   }
-  // Waits for a call that runs in another thread. No lock may be held.
+  // Waits for an `on_buffer` that runs in another thread. No lock may be held.
   void close() noexcept { buffer_promised_.close(); }
 
   // Implements transport::Qp::post_recv.
@@ -70,8 +70,8 @@ class ReceiveQueue {
   iwarp::Verdict immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
 
-  // Lets the peer place its next message itself, if it sends large ones (Link::offer_receive). Must
-  // be called outside the functions above.
+  // If the peer sends large messages, offers it the next receives, so that it can place messages
+  // itself (Link::offer_receive). Must not be called within the functions above.
   void offer_next() noexcept UDAPL_REQUIRES(qp_locked) {
     if (offers_until_ != 0) [[unlikely]]
       offer_receives();
@@ -141,16 +141,16 @@ class ReceiveQueue {
   Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);
   KeptPin kept_ UDAPL_GUARDED_BY(qp_locked);                // of the receives
   std::uint64_t messages_ UDAPL_GUARDED_BY(qp_locked) = 0;  // received so far
-  // After a message that could have been shared, the receives of the next kOffers are offered:
-  // while messages_ is not larger. 0: none, and no offer remains.
+  // A message that could have been shared starts offers for the next kOffers messages: they end
+  // when messages_ exceeds this number. 0: there are no offers.
   std::uint64_t offers_until_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  bool offers_in_series_ UDAPL_GUARDED_BY(qp_locked) = false;     // ... even if nothing is sent
+  bool offers_in_series_ UDAPL_GUARDED_BY(qp_locked) = false;     // even if we send nothing between
   std::uint64_t offered_ UDAPL_GUARDED_BY(qp_locked) = 0;         // the last message with an offer
-  std::uint64_t built_at_offer_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Link::built() then
+  std::uint64_t built_at_offer_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Link::built() at that offer
 
   int soft_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
   int hard_mark_ UDAPL_GUARDED_BY(qp_locked) = -1;
-  // With an SRQ: an upper bound of our receive completions in the CQ.
+  // With an SRQ: an upper bound of the receive completions of this Qp that are in the CQ.
   int unread_bound_ UDAPL_GUARDED_BY(qp_locked) = 0;
 
   Deferred buffer_promised_;

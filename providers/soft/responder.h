@@ -50,7 +50,7 @@ class Responder {
   [[nodiscard]] bool owes() const noexcept UDAPL_REQUIRES(qp_locked) {
     return built_ != responses_.tail();
   }
-  // Whether all answers that we owe, at least one, are to Reads of no bytes.
+  // Whether we owe answers, and all of them are to Reads of no bytes.
   [[nodiscard]] bool only_confirms() noexcept UDAPL_REQUIRES(qp_locked) {
     for (std::uint64_t i = built_; i != responses_.tail(); ++i)
       if (responses_.at(i).atomic || responses_.at(i).request.size != 0) return false;

@@ -19,13 +19,13 @@ class Cq;
 // The requests of a Qp: posting them, starting them, the peer's answers, and their completion. Used
 // under the lock of the Qp. Owned by a Queue.
 //
-// send_queue.cpp: posting and starting. send_queue_at_once.cpp: requests that are done at once.
-// send_queue_placed.cpp: requests that the peer has placed. send_queue_done.cpp: answers and
-// completions.
+// send_queue.cpp: posting and starting. send_queue_at_once.cpp: requests that are sent, or
+// performed without the peer, in one step. send_queue_placed.cpp: confirmations that the peer has
+// placed data. send_queue_done.cpp: answers and completions.
 class SendQueue {
  public:
-  // `confirms_writes`: RDMA Writes complete when the peer has placed their data, even if the link
-  // does not tell, and Reads have to find out. Throws std::bad_alloc.
+  // `confirms_writes`: RDMA Writes complete when the peer has placed their data, even over a link
+  // without Confirmations, where Reads find that out. Throws std::bad_alloc.
   SendQueue(QpShared& shared, const transport::QpInit& init, bool confirms_writes);
 
   // For modify(): takes over the settings in `init`, and a ring that ring_for() allocated.
@@ -36,8 +36,8 @@ class SendQueue {
   [[nodiscard]] Cq* cq() const noexcept UDAPL_REQUIRES(qp_locked) { return cq_; }
 
   void clear() noexcept UDAPL_REQUIRES(qp_locked);
-  // Starts a connection that allows the consumer `ord` outgoing Reads in flight. `can_ask`: the
-  // peer serves a Read.
+  // Called for a new connection, which allows the consumer `ord` outgoing Reads in flight.
+  // `can_ask`: the peer serves Reads.
   void start(std::uint32_t ord, bool can_ask) noexcept UDAPL_REQUIRES(qp_locked);
   void set_posts(Posts posts) noexcept UDAPL_REQUIRES(qp_locked) { posts_ = posts; }
 
@@ -59,8 +59,8 @@ class SendQueue {
                          transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
 
   // Fast path of post_message(), send_short() and sent() for a short Send or RDMA Write of one
-  // segment, if nothing has to be sent before it. Returns false, with nothing done, if those must
-  // be called instead.
+  // segment, if nothing has to be sent before it. Returns false, with nothing done, if the other
+  // functions are needed.
   [[nodiscard]] bool post_at_once(RequestKind kind, transport::WorkId id,
                                   const DAT_LMR_TRIPLET& segment, const DAT_RMR_TRIPLET& remote,
                                   transport::WorkFlags flags) noexcept UDAPL_REQUIRES(qp_locked);
@@ -73,33 +73,36 @@ class SendQueue {
   [[nodiscard]] std::uint32_t last_length() noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.at(requests_.tail() - 1).length;
   }
-  // Called after a post that has not sent its request, or has flushed it: copies a short message.
+  // Called after a post whose request was not sent: copies the payload of a short message. Does
+  // nothing if the post has flushed the request.
   void copy_last() noexcept UDAPL_REQUIRES(qp_locked);
-  // Whether the first request that has not been built may start now.
+  // Whether the next request, the first that has not been built, may start now.
   [[nodiscard]] bool startable() noexcept UDAPL_REQUIRES(qp_locked) {
     return built_ != requests_.tail() && startable(requests_.at(built_));
   }
-  // Whether that request is a large Send that should wait until the peer has returned some loans.
-  // REQUIRES: it is startable().
+  // Whether the next request is a large Send that should wait until the peer has returned some
+  // loans. REQUIRES: startable().
   [[nodiscard]] bool puts_off_send() noexcept UDAPL_REQUIRES(qp_locked) {
     const Request& request = requests_.at(built_);
     return request.kind == RequestKind::kSend && shared_.link->puts_off_send(request.length);
   }
-  // Builds that request at once if it is short; Link::flush_short() and sent() must follow. Returns
-  // false if begin() must start it. `pins` may be cleared after any number of messages.
+  // Builds the next request in one step if it is short; Link::flush_short() and sent() must follow.
+  // Returns false if begin() must start it. The caller may clear `pins` after any number of
+  // messages.
   [[nodiscard]] bool send_short(PinSet& pins) noexcept UDAPL_REQUIRES(qp_locked);
-  // Performs that request, an RDMA Write or Read, without the peer. Returns false if begin() must
-  // start it.
+  // Performs the next request without the peer, if it is an RDMA Write or Read and this is
+  // possible. Returns false if begin() must start it.
   [[nodiscard]] bool reach(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
-  // Starts it. Returns false if it failed, or has to wait for room for its pins.
+  // Starts the next request. Returns false if it failed, or has to wait for room for its pins.
   [[nodiscard]] bool begin(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Called when a message of the started request is complete.
   void message_built(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
-  // Executes the binds that are next. Returns false if that is not possible now.
+  // Executes the next requests if they are binds. Returns false if a bind cannot be executed now.
   [[nodiscard]] bool execute_binds(Outgoing& out) noexcept UDAPL_REQUIRES(qp_locked);
   // Called when the link has sent everything up to `end`.
   void sent(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked);
-  // Completes what the link has confirmed meanwhile (Confirmations), or with its last input.
+  // Complete the requests that the peer has confirmed through the link's Confirmations: by now, or
+  // with its last input, which costs less.
   void collect_placed() noexcept UDAPL_REQUIRES(qp_locked) {
     if (some_unplaced() && !asks_for_placement_) [[unlikely]]
       placed(shared_.link->confirmations()->peer_placed());
@@ -108,14 +111,15 @@ class SendQueue {
     if (some_unplaced() && !asks_for_placement_) [[unlikely]]
       placed(shared_.link->confirmations()->answered());
   }
-  // Whether everything was sent and answered; some of it may not be confirmed yet.
+  // Whether all requests are sent, and those that expect an answer are answered. Placement may not
+  // be confirmed yet, unless the consumer has asked for that (delayed_ack_).
   [[nodiscard]] bool drained() const noexcept UDAPL_REQUIRES(qp_locked) {
     return requests_.empty() || (some_unplaced() && !(asks_for_placement_ && delayed_ack_) &&
                                  sent_ == requests_.tail() && reads_in_flight_ == asked_.size());
   }
-  // The peer ends the connection in order, or cannot answer for now. Unless the consumer has asked
-  // for more, RDMA Writes are done when the peer's host has them; those that end behind `end`, and
-  // all later ones, still wait.
+  // Called when the peer ends the connection in order, or cannot answer for now. RDMA Writes up to
+  // the position `end`, which have reached the peer's host, are then done without an answer, unless
+  // the consumer has asked for confirmation (delayed_ack_).
   void settle_for(std::uint64_t end) noexcept UDAPL_REQUIRES(qp_locked) {
     if (asks_for_placement_ && !delayed_ack_) placed(end);
   }
@@ -125,8 +129,9 @@ class SendQueue {
     return pin(built_, pins);
   }
 
-  // Reads without a request of the consumer: the one that opens a connection, and, over a link that
-  // does not confirm, those whose answers confirm what has been placed (docs/adr/0084).
+  // Reads without a request of the consumer: the Read that opens a connection, and, over a link
+  // without Confirmations, the Reads whose answers confirm what the peer has placed
+  // (docs/adr/0084).
   [[nodiscard]] bool placement_due() const noexcept UDAPL_REQUIRES(qp_locked) {
     return is_unasked(needed_end_) && !asked_.full() && reads_in_flight_ < std::max(ord_, 1U) &&
            asks_now();
@@ -166,17 +171,18 @@ class SendQueue {
   void unbind() noexcept UDAPL_REQUIRES(qp_locked);  // unbinds the windows bound through this Qp
 
  private:
-  // While there is more to send, the peer is asked what it has placed after this much.
+  // While there is more to send, a Read asks the peer what it has placed once this much was sent
+  // since the last one.
   static constexpr std::uint64_t kUnaskedRequests = 64;
   static constexpr std::uint64_t kUnaskedBytes = 256 * 1024;
   static constexpr std::uint64_t kNeverInVain = ~std::uint64_t{0};
-  // Short messages of several segments, up to this many bytes, are gathered into one piece.
+  // The segments of a message are gathered into one piece if they have at most this many bytes.
   static constexpr std::size_t kMaxGathered = 64;
 
   template <class Fill>
   DAT_RETURN post(RequestKind kind, transport::WorkId id, transport::WorkFlags flags,
                   Fill fill) noexcept UDAPL_REQUIRES(qp_locked);
-  // Whether the first of the two messages of the next request is built.
+  // Whether the next request has two messages, and the first is built.
   [[nodiscard]] bool half_built() noexcept UDAPL_REQUIRES(qp_locked) {
     return built_ != requests_.tail() && requests_.at(built_).write_sent;
   }
@@ -207,7 +213,7 @@ class SendQueue {
     if (waits_for_placement(request.kind)) waiting_end_ = request.end;
     if (is_seen(request)) needed_end_ = waiting_end_;
   }
-  // Whether the peer has not even been asked whether it has placed everything up to `end`.
+  // Whether no Read has asked yet whether the peer has placed everything up to `end`.
   [[nodiscard]] bool is_unasked(std::uint64_t end) const noexcept UDAPL_REQUIRES(qp_locked) {
     return end > asked_.last().end && end > placed_;
   }
@@ -240,38 +246,40 @@ class SendQueue {
   bool delayed_ack_ UDAPL_GUARDED_BY(qp_locked);
   Posts posts_ UDAPL_GUARDED_BY(qp_locked) = Posts::kRefused;
 
-  // head <= sent_ <= built_ <= tail. sent_: the first request that the link has not sent
-  // completely; built_: the first that is not completely built.
+  // head <= sent_ <= built_ <= tail. sent_: the position of the first request that the link has not
+  // sent completely. built_: the position of the first request that is not completely built.
   WorkRing<Request> requests_ UDAPL_GUARDED_BY(qp_locked);
   std::uint64_t built_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t sent_ UDAPL_GUARDED_BY(qp_locked) = 0;
   // The kinds of requests (a bit for each) that are done when the peer has placed their data, not
   // when they are sent.
   std::uint8_t kinds_placed_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  bool asks_for_placement_ UDAPL_GUARDED_BY(qp_locked) = false;  // by Reads: the link cannot tell
-  // Positions in the outgoing stream: everything before placed_ is confirmed; the last request that
-  // waits for that ends at unplaced_end_, the last one that was released nevertheless at
-  // released_end_; if the link confirms, the next completion that the consumer sees needs awaited_
-  // (0: none is due). The requests before confirmed_ are done.
+  bool asks_for_placement_ UDAPL_GUARDED_BY(qp_locked) = false;  // by Reads: no Confirmations
+  // Positions in the outgoing stream. placed_: the peer has confirmed that everything before is
+  // placed. unplaced_end_: the end of the last request that waits for that. released_end_: the end
+  // of the last request that release_unseen() has completed without it. awaited_: with
+  // Confirmations, what must be placed for the next completion that the consumer sees (0: none is
+  // due). confirmed_: the position in requests_ up to which placed() has processed the requests.
   std::uint64_t placed_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t unplaced_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t released_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t awaited_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t confirmed_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  std::uint64_t waited_in_vain_ UDAPL_GUARDED_BY(qp_locked) = kNeverInVain;  // at this placed_
-  std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all before it are answered
+  std::uint64_t waited_in_vain_ UDAPL_GUARDED_BY(qp_locked) = kNeverInVain;  // placed_ then
+  std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all requests before are answered
   std::uint32_t reads_in_flight_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t read_stag_ UDAPL_GUARDED_BY(qp_locked) = 0;  // sink of all our Reads
   bool opening_read_in_flight_ UDAPL_GUARDED_BY(qp_locked) = false;
-  // If asks_for_placement_: the Reads in flight; where the last request ends that waits to be
-  // placed, and the last such request on which a completion depends that the consumer sees.
+  // If asks_for_placement_: asked_: the Reads in flight that ask. waiting_end_: the end of the last
+  // built request that waits for placement. needed_end_: the end of the last such request that a
+  // completion seen by the consumer depends on.
   PlacementReads asked_ UDAPL_GUARDED_BY(qp_locked);
   std::uint64_t waiting_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t needed_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool unanswered_for_now_ UDAPL_GUARDED_BY(qp_locked) = false;
   bool has_bound_ UDAPL_GUARDED_BY(qp_locked) = false;
-  Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);  // of the answer
+  Scatter scatter_ UDAPL_GUARDED_BY(qp_locked);  // places the answer that is arriving
   KeptPin sources_ UDAPL_GUARDED_BY(qp_locked);  // of short messages
   KeptPin sinks_ UDAPL_GUARDED_BY(qp_locked);    // of answers
 };

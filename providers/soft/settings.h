@@ -12,7 +12,7 @@
 namespace udapl::soft {
 
 // The settings of an adapter that an administrator can change in the seventh field of its dat.conf
-// entry. They are fixed while the adapter is open. The defaults suit any use not mentioned here.
+// entry. They are fixed while the adapter is open.
 struct Settings {
   // How the bytes of a connection travel.
   enum class Path : std::uint8_t {
@@ -21,8 +21,8 @@ struct Settings {
     kShm    // only through shared memory; a connection without it fails
   };
 
-  // Which requests complete when the peer has placed their data, instead of when the transport has
-  // taken it (docs/adr/0013, 0084).
+  // Which requests complete when the peer has placed their data. The others complete when the
+  // transport has accepted it (docs/adr/0013, 0084).
   enum class DelayedAck : std::uint8_t {
     kOff,     // none, except RDMA Writes through shared memory
     kWrites,  // RDMA Writes
@@ -35,12 +35,12 @@ struct Settings {
   bool crc = true;
   // path=tcp|auto|shm (docs/adr/0033).
   Path path = Path::kAuto;
-  // direct=on|off: whether a peer on this host, once it has been granted access, may access
-  // registered memory directly through the kernel, and we may access its memory in the same way
-  // (docs/adr/0035); whether large messages are lent (0036).
+  // direct=on|off: whether a peer on this host may access registered memory directly through the
+  // kernel once it has been granted access, and this side the peer's memory (docs/adr/0035);
+  // whether the payload of large messages is lent (docs/adr/0036).
   bool direct = true;
-  // fallback=on|off: if a peer hangs up on MPA revision 2, whether to try once more with revision
-  // 1.
+  // fallback=on|off: whether to connect once more with MPA revision 1 if a peer closes the
+  // connection when it gets a Request of revision 2.
   bool revision1_fallback = true;
   // delayed_ack=off|writes|on.
   DelayedAck delayed_ack = DelayedAck::kWrites;
@@ -51,15 +51,16 @@ struct Settings {
   // or breaks the connection, as iWARP specifies.
   bool no_receive_breaks = false;
   // half_open=N: the maximum number of connections per listener whose MPA Request is not complete.
-  // Further ones wait in the TCP backlog, or replace the oldest one of the network that has most.
+  // A further connection waits in the TCP backlog, or replaces the oldest one from the network that
+  // has most of them.
   int half_open_limit = 128;
-  // peer_timeout=SECONDS: the connection is broken if the peer, for this long, does not continue a
-  // frame, or a message in a buffer of an SRQ, that it has begun, or if its host, for this long,
-  // does not answer (docs/adr/0042, 0057); 0: never.
+  // peer_timeout=SECONDS: the connection breaks if for this long the peer's host does not answer,
+  // or the peer does not continue what it has begun: a frame, or a message in a buffer of an SRQ
+  // (docs/adr/0042, 0057); 0: never.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(20);
   // staging=MB: memory for input that was received but not yet processed, for all connections
-  // together. If it is exceeded, buffers do not grow, and a peer that stalls within a frame is
-  // dropped after one second.
+  // together. If it is used up, buffers do not grow, and a connection breaks after one second if
+  // its peer stalls within a frame in a large buffer.
   int staging_mb = 128;
   // Time limit for a peer's complete MPA Request. Not configurable.
   std::chrono::milliseconds handshake_time = std::chrono::seconds(5);
@@ -74,8 +75,8 @@ struct Settings {
 // unknown or repeated, or a value is invalid.
 Result<Settings> read_settings(std::string_view ia_params);
 
-// The time that an accepted peer has for its first message, as by default with the verbs provider.
-// TCP repeats a message that was lost a few times only after 6 s.
+// The time that an accepted peer has for its first message, the same as the default of the verbs
+// provider. It must be longer than 6 s: TCP repeats a message that was lost a few times only then.
 inline constexpr auto kFirstMessageLimit = std::chrono::milliseconds(15'000);
 
 // Looks up an environment variable; returns null if it is not set.
@@ -83,7 +84,7 @@ using Lookup = std::function<const char*(const char* name)>;
 
 // Returns how long a message may wait for a receive: DAPL_RNR_RETRY (0 to 7; 7, the default, means
 // for ever) times the pause that DAPL_RNR_TIMER encodes (InfiniBand's code, 0 to 31, default 12:
-// 0.64 ms). nullopt: for ever; 0: it does not wait. An invalid value is traced and ignored.
+// 0.64 ms). nullopt: for ever; 0: messages do not wait. An invalid value is traced and ignored.
 std::optional<std::chrono::microseconds> no_receive_limit(const Settings& settings,
                                                           const Lookup& lookup);
 

@@ -15,10 +15,10 @@
 
 namespace udapl::soft {
 
-// Receive buffers shared by QPs. When a message begins, its QP copies the description of a buffer
-// out, so the slot is free again at once, whatever the order in which messages end. QPs whose
-// messages find no buffer wait in a queue: each buffer that is posted is promised to the QP that
-// has waited longest. Thread-safe, leaf lock. Owned by an SRQ object.
+// Receive buffers that QPs share. When a message begins, its QP takes the description of a buffer
+// out of the SRQ, so the slot is free again at once, in whatever order messages end. A QP whose
+// message finds no buffer waits in a queue: each buffer that is posted then is promised to the QP
+// that has waited longest. Thread-safe, leaf lock. Owned by an SRQ object.
 class Srq final : public transport::Srq {
  public:
   // A QP's entry in that queue. Owned by the QP, which must call stop_waiting() before destroying
@@ -49,15 +49,16 @@ class Srq final : public transport::Srq {
 
   // ---- for Qp: called with the QP's lock held --------------------------------------------------
   [[nodiscard]] int max_segments() const noexcept { return max_segments_; }
-  // Takes the oldest buffer; `segments` must have room for max_segments(). Returns false if every
-  // buffer is promised to another QP, or there is none; then `waiter` is queued.
+  // Takes the oldest buffer; `segments` must have room for max_segments(). If there is no buffer,
+  // or all are promised to other QPs, queues `waiter` and returns false.
   [[nodiscard]] bool take(Receive& out, Segment* segments, Waiter& waiter) noexcept
       UDAPL_EXCLUDES(lock_);
   // Fast path of take(): takes the oldest buffer if it is `length` bytes or more of memory of
   // `registration` in one piece, and no QP waits. Returns its memory, otherwise null.
   [[nodiscard]] std::byte* take_whole(Receive& out, std::size_t length, MrRef registration) noexcept
       UDAPL_EXCLUDES(lock_);
-  // Removes `waiter` from the queue; a buffer that it was promised is promised to the next waiter.
+  // Removes `waiter` from the queue. A buffer that was promised to it is promised to the next
+  // waiter.
   void stop_waiting(Waiter& waiter) noexcept UDAPL_EXCLUDES(lock_);
 
  private:

@@ -7,16 +7,16 @@
 namespace udapl::soft {
 
 // Generates STags: a keyed permutation (a Feistel network over SipHash, key from getrandom) of a
-// counter. The values cannot be predicted from others, spread over all 32 bits, and are not
-// repeated before all 2^32 - 1 of them have been used: the quarantine of freed values that RFC 5042
-// requires, without a list. Never 0. Not thread-safe. Owned by an MrTable.
+// counter. A value cannot be predicted from earlier ones. Values are spread over all 32 bits, and
+// none is repeated before all 2^32 - 1 have been used: so freed values need no list for the
+// quarantine that RFC 5042 requires. Never 0. Not thread-safe. Owned by an MrTable.
 class StagGenerator {
  public:
   StagGenerator() noexcept;
   explicit StagGenerator(std::array<std::uint64_t, 2> key) noexcept : key_(key) {}  // for tests
 
   [[nodiscard]] std::uint32_t next() noexcept;
-  // Whether next() has returned this value. Forgotten after all 2^32 values.
+  // Whether next() has returned this value since the counter last began at 0.
   [[nodiscard]] bool issued(std::uint32_t stag) const noexcept {
     return stag != 0 && inverse(stag) < counter_;
   }

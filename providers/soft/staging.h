@@ -12,9 +12,9 @@
 
 namespace udapl::soft {
 
-// The buffer between recv and the FPDU parser of a connection. Its memory is taken from the
-// adapter's pool when there are bytes to read, and returned when none are left over. It doubles, up
-// to kMax, while reads fill it. Not thread-safe. Owned by an IwarpLink.
+// The buffer between recv and the FPDU parser of a connection. It takes memory from the adapter's
+// pool when there are bytes to read, and returns the memory when no bytes are left over. It
+// doubles, up to kMax, while reads fill it. Not thread-safe. Owned by an IwarpLink.
 class Staging {
  public:
   static constexpr std::size_t kStart = StagingPool::kMin;
@@ -26,10 +26,11 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // Whether reserve(kStart) cannot run out of memory, unless another thread takes some meanwhile.
+  // Whether reserve(kStart) needs no memory of the system, unless another thread takes the spare
+  // piece.
   [[nodiscard]] bool can_start() const noexcept { return capacity_ != 0 || pool_.has_spare(); }
-  // Makes room behind the staged bytes for at least one read, and for the rest of an FPDU of
-  // `needed` bytes. Returns false if out of memory.
+  // Makes room behind the staged bytes for at least one read, if possible for the rest of an FPDU
+  // of `needed` bytes. Returns false if there is no memory and no room.
   [[nodiscard]] bool reserve(std::size_t needed) noexcept {
     end_wait();
     if (begin_ == end_) begin_ = end_ = 0;
@@ -68,9 +69,9 @@ class Staging {
     capacity_ = 0;
     pool_.release(std::move(bytes_));
   }
-  // Called at the end of a pass. If no bytes are left over, returns the memory for use by another
-  // connection. `needed`: of an FPDU that is left over incomplete. `waits`: nothing will be read
-  // until a receive is posted.
+  // Called at the end of a pass. If no bytes are left over, returns the memory to the pool, for
+  // another connection. `needed`: the size of the FPDU that is left over incompletely. `waits`:
+  // nothing will be read until a receive is posted.
   void end_pass(std::size_t needed, bool waits) noexcept {
     if (begin_ == end_) return free();
     end_wait();

@@ -15,14 +15,14 @@
 
 namespace udapl::soft {
 
-// The memory of an adapter for input: the buffers between recv and the FPDU parser, and messages
-// that wait for a receive, which are only counted here. A connection holds a piece only while it is
-// being read, is in the middle of an FPDU or waits for receives; one free piece of each size is
+// The memory of an adapter for input: pieces for the buffers between recv and the FPDU parser. Also
+// counts the memory of messages that wait for a receive. A connection holds a piece only while it
+// is being read, is in the middle of an FPDU or waits for receives. One free piece of each size is
 // kept for reuse. Thread-safe, leaf lock. Owned by the Adapter; outlives its QPs.
 class StagingPool final : public iwarp::HeldSegments::Budget {
  public:
-  // Separate pages, which the destructor returns to the system; freed heap memory might stay in the
-  // process.
+  // Pages of their own, which the destructor returns to the system. Heap memory might stay in the
+  // process after it was freed.
   class Piece {
    public:
     Piece() noexcept = default;
@@ -81,25 +81,26 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
     if (spare.get() == nullptr) spare = std::move(piece);
     note_spare();
   }
-  // Whether take(kMin) would need no memory of the system.
+  // Whether take(kMin) would return a spare piece.
   [[nodiscard]] bool has_spare() const noexcept {
     return has_spare_.load(std::memory_order_relaxed);
   }
 
   // Whether the total is used up. If so, buffers do not grow beyond what they need, and fewer
-  // messages wait for receives.
+  // messages may wait for receives.
   [[nodiscard]] bool crowded() const noexcept override UDAPL_EXCLUDES(lock_) {
     const ScopedLock guard(lock_);
     return taken_ + waiting_ + held_ >= total_;
   }
-  // Whether it is used up by buffers of connections that are being read. If so, a peer that holds a
-  // large one and does not continue its FPDU is dropped sooner.
+  // Whether buffers of connections that are being read use up the total. If so, the connection of a
+  // peer that does not continue its FPDU in a large buffer breaks sooner.
   [[nodiscard]] bool crowded_by_readers() const noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock guard(lock_);
     return taken_ >= total_;
   }
-  // A piece of this size belongs to a connection that is not read while it waits for receives:
-  // nothing that its peer does would make it return the piece. Before release(): end_wait().
+  // Called when the connection that holds a piece of this size is no longer read, because it waits
+  // for receives: its peer then cannot cause the return of the piece, and must not be blamed for
+  // it. end_wait() must be called before release().
   void begin_wait(std::size_t size) noexcept UDAPL_EXCLUDES(lock_) {
     const ScopedLock guard(lock_);
     taken_ -= size;
@@ -135,7 +136,8 @@ class StagingPool final : public iwarp::HeldSegments::Budget {
   const std::size_t total_;
   std::atomic<bool> has_spare_{false};
   mutable SpinLock lock_;
-  // The bytes of pieces, and of messages that wait.
+  // Bytes: of pieces of connections that are being read, of pieces of connections that wait for
+  // receives, and of messages that wait for receives.
   std::size_t taken_ UDAPL_GUARDED_BY(lock_) = 0;
   std::size_t waiting_ UDAPL_GUARDED_BY(lock_) = 0;
   std::size_t held_ UDAPL_GUARDED_BY(lock_) = 0;

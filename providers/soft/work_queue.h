@@ -16,15 +16,15 @@
 #include <span>
 #include <type_traits>
 
-// The work of a Qp. Nothing here is thread-safe: the owner's lock protects it. All memory is
-// allocated by the constructors.
+// The work of a Qp: requests, receives, and answers that are owed to the peer. Nothing here is
+// thread-safe: the lock of the owner protects it. The constructors allocate all memory.
 namespace udapl::soft {
 
 constexpr std::uint32_t count_of(int value) noexcept {
   return static_cast<std::uint32_t>(std::max(value, 0));
 }
 
-// An array that is not initialized: its pages take memory only when they are used.
+// An array that is not initialized, so that its pages take memory only when they are used.
 struct Deallocate {
   void operator()(void* memory) const noexcept { ::operator delete(memory); }
 };
@@ -37,7 +37,7 @@ template <class T>
   return Untouched<T>(static_cast<T*>(::operator new(count * sizeof(T))));
 }
 
-// A ring buffer of T, with a fixed number of segments for each item. Positions only ever increase;
+// A ring buffer of T, with a fixed number of segments for each item. Positions never decrease.
 // at(p) is valid for head <= p < tail.
 template <class T>
 class WorkRing {
@@ -100,15 +100,16 @@ enum class RequestKind : std::uint8_t {
   kCompareSwap,
   kBind
 };
-// Whether such a request is completed by the peer's answer.
+// Whether the peer's answer completes a request of this kind.
 constexpr bool expects_response(RequestKind kind) noexcept {
   return kind == RequestKind::kRead || kind == RequestKind::kFetchAdd ||
          kind == RequestKind::kCompareSwap;
 }
 [[nodiscard]] DAT_DTOS operation_of(RequestKind kind) noexcept;
 
-// A posted request. A short message that waits is copied, so that programs may reuse its memory
-// after the post, as they may with an adapter that takes short messages inline: adr 0048.
+// A posted request. If a short message cannot be sent at once, its payload is copied here, so that
+// programs may reuse the memory after the post, as they may with an adapter that takes short
+// messages inline (adr 0048).
 struct Request {
   static constexpr std::uint32_t kMaxCopied = 64;  // bytes
 
@@ -117,15 +118,15 @@ struct Request {
   RequestKind kind;
   bool invalidate;  // Send: the peer invalidates `stag`
   bool write_sent;  // kWriteImmediate: the first of its two messages is built
-  bool done;        // only its completion remains to be reported
+  bool done;        // it has succeeded; only the completion remains to be reported
   bool copied;      // the payload is in `copy`; the segments are not used
   std::uint16_t segment_count;
   std::uint32_t length;              // bytes moved
-  DAT_DTO_COMPLETION_STATUS status;  // if it failed: the reason
-  std::uint32_t stag;                // the peer's memory
+  DAT_DTO_COMPLETION_STATUS status;  // why it failed; DAT_DTO_SUCCESS if it has not
+  std::uint32_t stag;                // of the peer's memory, like `to`
   std::uint64_t to;
   std::uint64_t end;         // once built: its end in the outgoing stream
-  std::uint64_t operand[2];  // add; compare, swap; immediate
+  std::uint64_t operand[2];  // the number to add; compare and swap; the immediate data
   union {
     MrTable::PendingBind bind;  // kBind, which has no payload
     std::byte copy[kMaxCopied];
@@ -143,8 +144,8 @@ struct Receive {
   transport::WorkId id;
   transport::WorkFlags flags;
   std::uint16_t segment_count;
-  bool cut_off;        // posted with more bytes, which are outside their LMR
-  std::uint64_t room;  // bytes
+  bool cut_off;        // a segment reached beyond its LMR, and was shortened
+  std::uint64_t room;  // bytes that it can hold
   ScopeId pd;          // the PD that its segments were checked against; unused in an SRQ
 };
 
@@ -168,8 +169,8 @@ struct Response {
                                       Segment* out, std::uint16_t& count,
                                       std::uint64_t& total) noexcept;
 
-// The same for a receive. As with the packaged library, a segment may reach beyond its LMR. The
-// receive then ends where the LMR does, and a longer message fails.
+// The same for a receive. As in the packaged library (libdapl2), a segment may reach beyond its
+// LMR. The receive then ends where the LMR does, and a longer message fails.
 [[nodiscard]] DAT_RETURN resolve_receive(const MrTable& memory, ScopeId pd,
                                          std::span<const DAT_LMR_TRIPLET> list, std::uint32_t max,
                                          Segment* out, Receive& receive) noexcept;
@@ -186,8 +187,8 @@ class Scatter {
   // `bytes` fit into the rest of the segments.
   [[nodiscard]] bool place(MrTable& memory, KeptPin& kept,
                            std::span<const std::byte> bytes) noexcept;
-  // Lets `payload` put the next bytes, at most to the end of the current segment. Returns false as
-  // above. REQUIRES: the segments are not full.
+  // Lets `payload` read the next bytes of the stream into the current segment, at most to its end.
+  // Returns false as place() does. REQUIRES: the segments are not full.
   [[nodiscard]] bool fill(MrTable& memory, iwarp::Payload& payload) noexcept;
 
  private:
