@@ -16,7 +16,7 @@ namespace {
 
 using transport::BreakReason;
 
-// Turns std::bad_alloc into an error like any other, after which the QP is idle again.
+// Connects. Returns INSUFFICIENT_RESOURCES instead of throwing std::bad_alloc.
 Result<std::unique_ptr<Handshake>> start_handshake(Connector& connector,
                                                    const transport::ConnectRequest& request,
                                                    ConnectionEnd& end) noexcept {
@@ -225,13 +225,13 @@ Status Connection::attach(std::unique_ptr<Link>& link, const Negotiated& negotia
   return Status();
 }
 
-// Until the sink has been notified that we are connected, the link reports only errors.
+// Checks whether the link can be used, and watches it: at first it reports only errors.
 Status Connection::use(Link* link, const Negotiated& negotiated) noexcept {
   if (queue_.needs_reads() && negotiated.agreed.ord == 0 &&
       (link == nullptr || link->confirmations() == nullptr)) {
     UDAPL_TRACE(kNormal, "QP %p: the peer serves no RDMA Reads, which delayed_ack needs",
                 static_cast<const void*>(&shared_.qp));
-    return failure(DAT_MODEL_NOT_SUPPORTED);  // the promised guarantee cannot be given
+    return failure(DAT_MODEL_NOT_SUPPORTED);  // delayed_ack promises what such a link cannot do
   }
   if (link == nullptr) return failure(DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
   return link->watch(*this);
@@ -267,8 +267,9 @@ void Connection::start_initiator(const Negotiated& negotiated) noexcept {
   queue_.transmit(Queue::kPassBudget);
 }
 
-// From now on requests may be sent. Input stays in the socket until the sink has been notified, so
-// that no completion precedes the connection event (docs/semantics.md#order-of-events).
+// From now on requests may be sent. Input is not read until the sink has been notified of the
+// connection, so that no completion precedes the connection event
+// (docs/semantics.md#order-of-events).
 void Connection::established(Event event) noexcept {
   apply(event);
   queue_.check_watermarks();

@@ -30,7 +30,7 @@ void Connection::disconnect(transport::DisconnectMode mode) noexcept {
   if (mode == transport::DisconnectMode::kGraceful) {
     if (intake_.peer_closed()) apply(Event::kPeerEnded);
     if (!apply(Event::kDrain)) return;
-    if (timer_.phase() == Timing::kNothing) watch_drain();  // else the kick timer starts it later
+    if (timer_.phase() == Timing::kNothing) watch_drain();  // otherwise kKick starts it later
     queue_.transmit(Queue::kPassBudget);
     settle();
     return;
@@ -46,7 +46,7 @@ Status Connection::reset() {
     if (state_ == State::kIdle) return Status();
     if (!connection_step(state_, Event::kReset).allowed) return failure(DAT_INVALID_STATE);
   }
-  // A report of this connection that is still pending must not be taken for one of the next one.
+  // A report of this connection that is still pending must not be made for the next connection.
   report_.drain_outcome();
   open_receive_.close();
   const QpGuard guard(lock_);
@@ -70,12 +70,13 @@ Status Connection::reset() {
     apply(Event::kDrained);
     watch_drain();
   }
-  // No receives will be posted for the waiting messages, and the peer's FIN follows them.
+  // Messages of the peer wait for receives. The consumer has disconnected and posts none, so the
+  // peer's FIN, which is behind them, would never be read.
   if (state_ == State::kHalfClosed && (intake_.stalled() || intake_.peer_closed())) [[unlikely]]
     apply(Event::kPeerEnded);
 }
 
-// A peer may leave in the middle of a message: its disconnect is abrupt then, but no fault.
+// An end in the middle of a message is no fault: the peer's consumer has disconnected abruptly.
 void Connection::end_of_stream() noexcept {
   if (state_ == State::kAccepting || link_->incoming().torn)
     return shared_.fault.raise(BreakReason::kTransportLost);
@@ -87,19 +88,19 @@ void Connection::end_of_stream() noexcept {
   intake_.wait_for_last();
 }
 
-// It is impossible to know whether a peer that acknowledges everything will ever answer a Read.
-// The drain therefore continues as long as anything moves; when nothing has moved for the time
-// limit, the connection counts as lost. Without this limit, a frame whose length was damaged would
-// make both sides wait for ever (docs/adr/0017).
+// Begins to watch the progress of a drain. The drain continues as long as anything is sent,
+// acknowledged or received; when nothing was for the time limit, the connection counts as lost.
+// This side cannot know whether a peer whose host acknowledges everything will ever answer a Read.
+// Without the limit, a frame whose length was damaged would make both sides wait for ever
+// (docs/adr/0017).
 void Connection::watch_drain() noexcept {
   moved_ = link_->movement();
   still_ = Clock::duration::zero();
   continue_drain();
 }
 
-// When our end is sent, messages that were reported as sent may still be on their way, so the drain
-// goes on until they have reached the peer's host. Only then does the time limit for the peer's end
-// begin.
+// In state kHalfClosed, messages that were reported as done may not have reached the peer's host
+// yet. The drain goes on until they have. Only then the time limit for the peer's FIN begins.
 void Connection::continue_drain() noexcept {
   if (state_ == State::kHalfClosed && link_->undelivered() == 0)
     return timer_.start(Timing::kHalfClosed, kCloseLimit);
@@ -107,14 +108,14 @@ void Connection::continue_drain() noexcept {
     timer_.start(Timing::kDrain, drain_look());
 }
 
-// The time between two checks.
+// Returns the time until the next check of the drain.
 Clock::duration Connection::drain_look() const noexcept {
   const Clock::duration part = drain_limit_ / kDrainLooks;
   if (state_ == State::kDraining) return part;
   return drain_limit_ == Clock::duration::zero() ? kDeliveryLook : std::min(kDeliveryLook, part);
 }
 
-// Checks the progress of the drain. Returns true if its time limit has passed without any.
+// Checks the progress of the drain. Returns true if there was none for the time limit.
 bool Connection::drain_stands_still() noexcept {
   const Link::Movement now = link_->movement();
   still_ = now == moved_ ? still_ + drain_look() : Clock::duration::zero();
@@ -151,8 +152,8 @@ void Connection::continue_terminate() noexcept {
   break_off(Event::kFaultReported, shared_.fault.cause);
 }
 
-// Ends, or begins to end, a connection that the consumer has not disconnected. `cause` is passed by
-// value because the fault is cleared meanwhile.
+// Ends, or begins to end, a connection for a reason other than a disconnect by the consumer.
+// `cause` is passed by value because apply() may clear the fault.
 void Connection::break_off(Event event, BreakCause cause) noexcept {
   const ConnectionStep step = connection_step(state_, event);
   if (step.next == State::kError && step.allowed) {
@@ -168,14 +169,14 @@ bool Connection::prepare_end() noexcept {
   return (!link_->refers() || queue_.pin_unsent()) && link_->prepare_end();
 }
 
-// Flushes all work to the CQs and removes the link. Makes no report.
+// Completes all work on the CQs, closes the link and removes it. Makes no report.
 void Connection::finish(Close how) noexcept {
   shared_.fault = Fault{};
   shared_.fault.over = true;
   timer_.stop();
   open_receive_.cancel();
   intake_.stop();
-  if (link_ != nullptr) {  // before the completions of the requests are reported
+  if (link_ != nullptr) {  // must precede queue_.stop(), which completes the requests
     link_->recall(how);
     queue_.collect_last();
     if (how == Close::kGently && !prepare_end()) how = Close::kReset;
@@ -193,7 +194,7 @@ void Connection::on_timer() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
   switch (timer_.take_due()) {
-    case Timing::kNothing:  // the call stems from an earlier start
+    case Timing::kNothing:  // a call for a phase that has ended meanwhile
       return;
     case Timing::kFirstMessage:
       catch_up();
@@ -222,7 +223,8 @@ void Connection::on_timer() noexcept {
                   static_cast<const void*>(&shared_.qp));
       return break_off(Event::kLostUndelivered,
                        {BreakReason::kTransportLost, "no progress while draining"});
-    case Timing::kHalfClosed:  // the peer has everything, and does not close its side
+    case Timing::kHalfClosed:  // the peer's host has everything, but the peer does not close its
+                               // side
       catch_up();
       if (state_ != State::kHalfClosed) return;
       apply(Event::kPeerEnded);

@@ -23,7 +23,7 @@ void Connection::open_receive() noexcept {
 void Connection::on_ready(std::uint32_t events) noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
-  if (link_ == nullptr) return;  // a disconnect came first
+  if (link_ == nullptr) return;  // the connection has ended meanwhile
   go_on(link_->ready(events));
 }
 
@@ -36,9 +36,9 @@ void Connection::go_on(unsigned what) noexcept {
   act(intake_.on_ready(what));
 }
 
-// Called by the reactor. Returns kFound if there was input, or the link has gone.
-// Naming the subject of traces takes as long as a lock: short messages cause none, unless one is
-// refused.
+// Called by the reactor. Returns kFound if there was input, or if the link has ended because of it.
+// The fast path for short messages does not set trace::About, which takes as long as a lock: they
+// cause no trace, unless one is refused.
 Handler::Look Connection::look() noexcept {
   const QpGuard guard(lock_);
   if (link_ == nullptr) return Look::kNothing;
@@ -46,7 +46,7 @@ Handler::Look Connection::look() noexcept {
     return look_at_all();
   const Link::Quick quick = intake_.receive_short();
   if (quick == Link::Quick::kNothing) queue_.send_put_off();
-  if (quick < Link::Quick::kDelivered)  // over TCP, a look also finds out whether there is room
+  if (quick < Link::Quick::kDelivered)  // if blocked, only look_at_all() finds out about room
     return quick == Link::Quick::kNothing && !queue_.blocked() ? Look::kQuiet : look_at_all();
   queue_.new_turn();
   queue_.collect_answered();
@@ -77,8 +77,8 @@ Handler::Look Connection::look_at_all() noexcept {
              : Look::kNothing;
 }
 
-// Where a Qp needs more than its own memory, it must not change meanwhile. If it is locked, a
-// thread is fetching all that right now.
+// Prefetches the memory of this Qp without its lock. To find other memory, the lock is needed; if
+// another thread holds it, that thread is fetching the memory anyway.
 void Connection::prepare() noexcept UDAPL_NO_THREAD_SAFETY_ANALYSIS {
   prefetch_bytes(&shared_, sizeof shared_);
   prefetch_bytes(&queue_, sizeof queue_);
@@ -95,13 +95,14 @@ bool Connection::rest() noexcept {
   return link_ == nullptr || link_->rest();
 }
 
-// Called after the other sockets had their turn, if the previous pass used up its budget or the end
-// was put off.
+// Called after the other sockets have been handled, if the previous pass has used up its budget or
+// the end of the stream was put off.
 void Connection::continue_receive() noexcept {
   const trace::About about(shared_.context);
   const QpGuard guard(lock_);
   if (link_ == nullptr || !intake_.reading() || state_ == State::kTerminating) return;
-  // An end that was put off must not be read again: the peer may have reset the stream since.
+  // The end is not read again: the peer may have reset the stream since, which would change the
+  // result.
   act(put_off_.turns != 0 ? put_off_.end : intake_.continue_pass());
 }
 
@@ -134,16 +135,18 @@ bool Connection::awaits_input() const noexcept {
          put_off_.turns == 0;
 }
 
-// Reads what has arrived, before the peer is judged to be silent. May end the connection.
+// Reads what has arrived, for a caller that would otherwise take the peer for silent. May end the
+// connection.
 void Connection::catch_up() noexcept {
   if (awaits_input()) act(intake_.catch_up());
 }
 
-// The descriptors are not reported in the order in which they became ready, and a program may rely
-// on this: what its peer did first on one connection is reported first, also on another connection.
-// (It waits for N connections to be established and takes the next N events for their ends.) So
-// while accepted connections are not established, the end waits until all that the peers have sent
-// so far was looked at, for as long as that establishes some of them.
+// Whether to report an end of the stream later. A program may rely on it that, of two connections,
+// the establishment of one is reported before the end of the other if its peers did things in this
+// order: it waits until N connections are established and takes the next N events for their ends.
+// But epoll does not report descriptors in the order in which they became ready. So while accepted
+// connections are not established, an end is put off until all descriptors have been polled, and
+// again as long as that establishes some of them.
 bool Connection::puts_off(Intake::Event end) noexcept {
   constexpr int kMaxTurns = 1000;  // some turns do not look at the descriptors
   const int accepted = accepted_.count();
@@ -159,7 +162,7 @@ bool Connection::puts_off(Intake::Event end) noexcept {
   return true;
 }
 
-// Handles the event, then sends whatever has become due because of the input.
+// Handles the event, and then sends what has become due through the input.
 void Connection::act(Intake::Event event) noexcept {
   switch (event) {
     case Intake::Event::kNone:

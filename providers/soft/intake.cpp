@@ -14,10 +14,10 @@ using transport::BreakReason;
 
 namespace {
 
-// The time after which a connection without memory for what it receives tries again.
+// If there is no memory to read into, the connection tries again after this time.
 constexpr auto kStarvedFor = std::chrono::milliseconds(10);
-// When the peer has closed, the time that its last messages may wait for receives. A peer that uses
-// this provider waits twice as long for our FIN.
+// How long the last messages of a peer that has closed may wait for receives. A peer that uses this
+// provider waits twice as long for our FIN.
 constexpr auto kLastReceives = std::chrono::milliseconds(1000);
 
 }  // namespace
@@ -47,7 +47,7 @@ void Intake::stop() noexcept {
 
 // ---- passes -------------------------------------------------------------------------------------
 
-// Does nothing while complete FPDUs are staged: continue_pass() will process those.
+// Does nothing while complete FPDUs are staged, because continue_pass() will process them.
 Intake::Event Intake::on_ready(unsigned what) noexcept {
   if (unfinished_ || input_ == Input::kClosed) return Event::kNone;
   if ((what & ~(Link::kRoom | Link::kPlaced)) == 0) return Event::kNone;
@@ -115,7 +115,8 @@ Intake::Event Intake::receive() noexcept {
   return Event::kNone;
 }
 
-// There was no memory to read into. What the peer sends stays in its and our sockets meanwhile.
+// Called when there is no memory to read into. What the peer sends meanwhile stays in the sockets
+// of both sides.
 void Intake::starve() noexcept {
   static constinit trace::RateLimit limit;
   UDAPL_TRACE_LIMITED(limit, kError, "QP %p: no memory for the receive buffer",
@@ -136,7 +137,7 @@ void Intake::deliver_staged(std::size_t& work) noexcept {
   delivered();
 }
 
-// The queue has already handled a Terminate of the peer.
+// A Terminate of the peer needs nothing here: Queue::terminated() has handled it.
 void Intake::note_delivered() noexcept {
   Link& link = *shared_.link;
   if (link.incoming().waits != waiting_ || link.incoming().full != stalled_) [[unlikely]]
@@ -153,7 +154,7 @@ void Intake::end_pass(std::size_t work) noexcept {
   if (stalled_) return;
   if (work == 0 && link.incoming().staged != 0) {
     unfinished_ = true;
-    continue_pass_.start_next_turn();  // a Deferred would run before the other sockets
+    continue_pass_.start_next_turn();  // a Deferred would run before other sockets are read
     return;
   }
   watch_debt();
@@ -164,7 +165,7 @@ void Intake::open() noexcept {
   if (shared_.link->incoming().staged != 0) take_read();
 }
 
-// ---- messages that arrived before their receive was posted --------------------------------------
+// ---- messages that arrive before their receive is posted ----------------------------------------
 
 Intake::Event Intake::release() noexcept {
   Link& link = *shared_.link;
@@ -190,7 +191,7 @@ void Intake::note_waiting(bool moved) noexcept {
   if (stalled == stalled_) return;
   stalled_ = stalled;
   queue_.set_unanswered(stalled);
-  if (!stalled) peer_ends_ = false;  // reading on will reach the FIN
+  if (!stalled) peer_ends_ = false;  // input is read again, up to the FIN
   update_wants();
 }
 
@@ -204,7 +205,7 @@ void Intake::start_wait_timer() noexcept {
 }
 
 Intake::Event Intake::wait_over() noexcept {
-  if (!waiting_ || Clock::now() < wait_until_) return Event::kNone;  // a receive came first
+  if (!waiting_ || Clock::now() < wait_until_) return Event::kNone;  // a receive was posted first
   if (peer_ends_ || peer_closed_) {
     UDAPL_TRACE(kNormal, "QP %p: the peer has closed, and its last messages found no receive",
                 static_cast<const void*>(&shared_.qp));
@@ -241,8 +242,8 @@ Intake::Debt Intake::debt() const noexcept {
           queue_.messages_received(), link.incoming().bytes};
 }
 
-// Starts the timer if the peer has begun a frame or message. The timer is not restarted for each of
-// them, so that ordinary traffic does not pay for it.
+// Starts the timer if the peer has begun a frame or message and not finished it. A timer that runs
+// is not restarted for the next frame, so that ordinary traffic does not pay for it.
 void Intake::watch_debt() noexcept {
   constexpr auto kWhenCrowded = std::chrono::seconds(1);
   if (debt_watched_ || limits_.peer_timeout == Clock::duration::zero()) return;
@@ -256,11 +257,11 @@ void Intake::watch_debt() noexcept {
                                 : limits_.peer_timeout);
 }
 
-// Treats a peer that sends only a trickle of bytes like one that sends nothing.
+// Called by the timer. A peer that has sent fewer than kMinBytes counts as silent.
 void Intake::debt_due() noexcept {
   constexpr std::uint64_t kMinBytes = 4096;
   debt_watched_ = false;
-  if (starved_) return watch_debt();  // the peer may have sent the rest
+  if (starved_) return watch_debt();  // the rest may have arrived and not been read
   const Debt owed = debt();
   const bool same_frame = owed.frame && seen_debt_.frame && owed.frames == seen_debt_.frames;
   const bool same_message =

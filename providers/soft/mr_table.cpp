@@ -10,8 +10,8 @@
 namespace udapl::soft {
 namespace {
 
-// An lmr_context holds the low bits of the generation; they are never all zero, so that no context
-// is 0.
+// An lmr_context contains the low bits of the generation. These are never all zero, so that no
+// context is 0.
 constexpr std::uint32_t next_generation(std::uint32_t generation) noexcept {
   ++generation;
   return (generation & kGenerationMask) == 0 ? generation + 1 : generation;
@@ -117,7 +117,7 @@ void MrTable::publish(std::uint32_t index, std::uint32_t stag) noexcept {
 
 void MrTable::withdraw(std::uint32_t index) noexcept {
   Entry& entry = at(index);
-  // seq_cst, here and in pin(): either the pinning thread sees the 0, or we see its pin.
+  // seq_cst, as in pin(): either the thread that pins sees the 0, or this thread sees its pin.
   entry.current.store(0, std::memory_order_seq_cst);
   for (auto* grant = entry.grants.load(std::memory_order_relaxed); grant != nullptr;
        grant = grant->next)
@@ -197,8 +197,8 @@ void MrTable::remove(Keeper& keeper) noexcept {
   keepers_.erase(keepers_.iterator_to(keeper));
 }
 
-// Asking each keeper once is enough: pin() fails for an entry that was withdrawn, so no keeper gets
-// a new pin.
+// Asks each keeper only once: pin() fails for an entry that was withdrawn, so no keeper gets a new
+// pin.
 void MrTable::ask_keepers(const Entry& entry, MrRef ref) noexcept {
   if (entry.users.load(std::memory_order_seq_cst) == 0) return;
   const ScopedLock lock(keepers_lock_);
@@ -283,7 +283,7 @@ Refusal MrTable::access(const Access& request, Segment& out, Pin& pin) noexcept 
     out.ref.index = lookup(request.stag);
     if (out.ref.index == kNone) return Refusal::kInvalidStag;
     entry = &at(out.ref.index);
-    // A thread that withdraws the entry acquires the lock after us and then sees this.
+    // A thread that withdraws the entry acquires the lock later, and then sees this pin.
     entry->users.fetch_add(1, std::memory_order_seq_cst);
     held = Pin(&entry->users);
     out.ref.generation = entry->generation;

@@ -22,14 +22,14 @@ namespace {
 constexpr auto kCopyTime = std::chrono::milliseconds(1);
 constexpr auto kLooksEvery = std::chrono::milliseconds(10);
 constexpr auto kEndGrantsWait = std::chrono::milliseconds(5);
-// Longer than the peer's thread is without a processor, unless the machine is overloaded.
+// A thread of the peer is seldom without a processor for so long, unless the machine is overloaded.
 constexpr auto kOfferWait = std::chrono::milliseconds(200);
 constexpr int kPauses = 64;
 
-// Spins, then yields, then sleeps; reports when it is time to check what the peer's thread does.
+// Spins at first, then yields, then sleeps.
 class PeerBackoff {
  public:
-  // Returns true if the wait has been long, once every kLooksEvery.
+  // Returns true once every kLooksEvery: then the caller checks what the peer's thread does.
   bool wait() noexcept {
     if (++turns_ < kPauses) {
       cpu_pause();
@@ -67,8 +67,8 @@ void report_wait() noexcept {
   UDAPL_TRACE(kNormal, "waiting for a peer on this host that is in the middle of an RDMA access");
 }
 
-// Waits until forget(gone, over) returns true: no peer uses the memory any more. `gone` are those
-// of users() that have died or stopped using it; `over` is destroyed without a lock.
+// Waits until no peer uses the memory: until forget(gone, over) returns true. `gone`: the threads
+// of users() that have died or no longer use the memory. `over` is destroyed without a lock.
 template <class Forget, class GetUsers>
 void wait_for_peers(const Forget& forget, const GetUsers& users) noexcept {
   PeerBackoff backoff;
@@ -89,7 +89,8 @@ bool MrTable::reached(const Entry& entry) noexcept {
   return entry.grants.load(std::memory_order_acquire) != nullptr;
 }
 
-// Waits until neither pins nor peers use the entry. REQUIRES: the entry was withdrawn.
+// Waits until the entry is not pinned, and no peer uses its memory. REQUIRES: the entry was
+// withdrawn.
 void MrTable::wait_unused(Entry& entry) noexcept {
   for (Backoff pinned; entry.users.load(std::memory_order_seq_cst) != 0;) pinned.wait();
   if (!reached(entry)) [[likely]]
@@ -148,7 +149,8 @@ void MrTable::end_offers(shm::Grants& grants) noexcept {
   for (shm::Grants::Grant& grant : grants.offers()) static_cast<void>(forget_offer(grant));
 }
 
-// Only a peer that lies is still using the grant of a receive that is complete: returns false then.
+// Returns false if the peer still uses the grant. Only a hostile peer uses the grant of a receive
+// that is complete.
 bool MrTable::forget_offer(shm::Grants::Grant& grant) noexcept {
   if (grant.stag.load(std::memory_order_relaxed) == 0) return true;
   shm::Grants::withdraw(grant);
@@ -280,7 +282,7 @@ void MrTable::wait_ended(ScopeId qp) noexcept {
       [&] { return users_of_ended(qp); });
 }
 
-// Frees the grants of ended connections whose peers have died or stopped using them since.
+// Frees the grants of ended connections whose peers have died or no longer use them.
 void MrTable::sweep_ended() noexcept {
   shm::Users gone = users_of_ended(0);
   gone.keep_gone();

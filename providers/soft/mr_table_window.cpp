@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The part of MrTable that deals with windows.
+// The functions of MrTable for windows.
 #include "providers/soft/mr_table.h"
 
 #include "common/mutex.h"
@@ -55,7 +55,7 @@ std::optional<transport::Binding> MrTable::window_binding(std::uint32_t window) 
       entry.zero_based.load(std::memory_order_relaxed) ? DAT_VA_TYPE_ZB : DAT_VA_TYPE_VA};
 }
 
-// Ends the current binding, if there is one. Pins of it may still exist.
+// Ends the current binding, if there is one. The window may still be pinned.
 void MrTable::withdraw_window(std::uint32_t index) noexcept {
   Entry& entry = at(index);
   if (entry.current.load(std::memory_order_relaxed) == 0) return;
@@ -64,7 +64,7 @@ void MrTable::withdraw_window(std::uint32_t index) noexcept {
   drop_window_of(std::exchange(entry.mr, {}));
 }
 
-// Decrements the count of windows that prepare_bind has incremented.
+// Decrements the count of windows that prepare_bind() has incremented.
 void MrTable::drop_window_of(MrRef mr) noexcept {
   if (mr.generation == 0) return;
   Entry& entry = at(mr.index);

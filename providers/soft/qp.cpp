@@ -135,9 +135,10 @@ void Qp::complete_requests() noexcept {
   connection_.settle();
 }
 
-// A program that knows from the peer's reaction that its Writes are placed posts the next ones. The
-// reaction may come before the answer to our question, which is a matter of moments; not so if the
-// peer's host stands still, so one wait in vain is enough until something is confirmed.
+// Called by a post that finds the queue full. A program may know from the peer's reaction that its
+// RDMA Writes are placed, and post the next ones, before the answer to our Read has arrived. The
+// answer usually follows within moments, but not while the peer's host stands still. So after one
+// wait in vain, no post waits again until something is confirmed.
 bool Qp::await_answer(Backoff& backoff) noexcept {
   if (connection_.driven_here()) return false;
   {
@@ -153,8 +154,8 @@ bool Qp::await_answer(Backoff& backoff) noexcept {
   return true;
 }
 
-// A short message of one segment takes the fast path if nothing has to be sent before it. The posts
-// of most messages are flattened when the library is linked (docs/adr/0038), down to
+// A short message of one segment takes the fast path if nothing has to be sent before it. At link
+// time, gnu::flatten inlines everything that the most frequent posts call (docs/adr/0038), down to
 // Queue::transmit and Connection::settle.
 template <RequestKind kKind>
 DAT_RETURN Qp::post_message(WorkId id, const DAT_LMR_TRIPLET* segments, DAT_COUNT count,
@@ -270,8 +271,8 @@ void Qp::set_watermarks(int soft, int hard) noexcept {
   connection_.settle();
 }
 
-// The messages of a connection end in the order in which they take buffers, so the span of the
-// buffers equals their number.
+// Messages of a connection end in the order in which they take buffers. So there are no gaps, and
+// the span of the buffers equals their number.
 transport::ReceiveCounts Qp::receive_counts() const noexcept {
   const QpGuard guard(lock_);
   return {queue_.receives_held(), queue_.receives_held()};

@@ -13,7 +13,7 @@ using transport::BreakReason;
 
 namespace {
 
-// Read Responses have priority, but after this many our own requests get a turn
+// Read Responses have priority, but after this many in a row our own requests get a turn
 // (docs/semantics.md#iwarp-peers).
 constexpr int kMaxResponsesInARow = 4;
 
@@ -70,7 +70,7 @@ void Queue::clear() noexcept {
   gathered_bytes_ = 0;
 }
 
-// The core is going to reuse the work ids of these completions.
+// The core is going to reuse the work ids of these completions, so no consumer may get them.
 void Queue::purge() noexcept {
   Cq* const recv_cq = receives_.cq();
   Cq* const request_cq = requests_.cq();
@@ -87,7 +87,7 @@ void Queue::close() noexcept {
 
 iwarp::MpaConfig Queue::depths() const noexcept {
   iwarp::MpaConfig config;
-  // Placement is confirmed by Reads, too. If we ask for that, the peer most likely does so as well.
+  // Reads without data confirm placement. If this side sends some, the peer probably does, too.
   const std::uint32_t placement_reads = delayed_ack_ || confirms_writes_ ? 1 : 0;
   config.ird = static_cast<std::uint16_t>(
       std::min<std::uint32_t>(std::max(max_read_in_, placement_reads), iwarp::kDepthMax));
@@ -126,10 +126,10 @@ void Queue::stop() noexcept {
   requests_.unbind();
 }
 
-// Small requests are gathered, because for each of them a system call, or a write to a cache line
-// that the peer polls, would cost more than everything else.
+// Small requests are gathered, because a system call for each of them, or a write to a cache line
+// that the peer polls, would cost more than the rest of the work.
 bool Queue::send_now() noexcept {
-  if (!transmits_) [[unlikely]] {  // accepted and not yet established, or ending
+  if (!transmits_) [[unlikely]] {  // accepted but not yet established, or ending
     requests_.copy_last();
     return false;
   }
@@ -164,7 +164,7 @@ bool Queue::send_short() noexcept {
   bool any = false;
   while (requests_.startable() && requests_.send_short(out_.pins)) any = true;
   unpin();
-  if (answers && !any && requests_.startable()) return false;  // they leave with this longer one
+  if (answers && !any && requests_.startable()) return false;  // they leave with a longer request
   any |= answers;
   if (any && requests_.placement_due() && requests_.unbuilt() == 0) ask_for_placement();
   if (any) {
@@ -190,7 +190,7 @@ bool Queue::send_short() noexcept {
   bool large = blocked_ || gathered_bytes_ >= kLongWork;
   gathered_bytes_ = 0;
   bool unfinished = false;
-  bool asked = link.all_sent();  // false: flush() must still collect loans that were returned
+  bool asked = link.all_sent();  // false: flush() must be called to collect returned loans
   while (pin_unsent()) {
     if (large) reactor_.works_long();
     fill(std::min(budget, kPassBudget));
@@ -217,16 +217,16 @@ bool Queue::send_short() noexcept {
   link.want(Link::kRoom, blocked_ ? Link::kRoom : 0U);
 }
 
-// What the peer sent before it left, or refused our messages, is still to be read, and the end
-// behind it tells how the connection ends.
+// If the peer reads no more, its input is still to be read, and the end of the input tells how the
+// connection ends.
 void Queue::stop_sending(Link::Flushed why) noexcept {
   if (why == Link::Flushed::kBroken) shared_.fault.raise(BreakReason::kTransportLost);
   transmits_ = false;
 }
 
-// Pins the memory of messages that are built by reference, and of the message being built. It may
-// have been freed since the last call. Part of an FPDU of such a message may already have been
-// sent: then only a reset can end the stream.
+// Pins the memory of the message being built, and of built messages whose memory the link will
+// read. Fails if some of it was freed since the last call: if part of an FPDU of such a message was
+// sent, only a reset can end the stream.
 bool Queue::pin_unsent() noexcept {
   unpin();
   if (shared_.link->refers() &&
@@ -242,7 +242,7 @@ void Queue::fill(std::size_t budget) noexcept {
   const std::uint64_t limit = link.built() + budget;
   while (link.built() < limit) {
     if (current_ == Current::kNone && !begin_message()) return;
-    if (shares()) {  // the rest is built behind our part
+    if (shares()) {  // builds only the frames before assist()
       for (std::uint32_t i = link.direct_access()->share().frames; i != 0; --i)
         static_cast<void>(link.build(1));
       return;
@@ -252,7 +252,7 @@ void Queue::fill(std::size_t budget) noexcept {
   }
 }
 
-// Called after each flush: the part of this side in an RDMA Write that is shared with the peer.
+// Called after each flush. Does this side's part of an RDMA Write that is shared with the peer.
 void Queue::assist() noexcept {
   Link& link = *shared_.link;
   if (shares()) {
@@ -268,7 +268,7 @@ void Queue::assist() noexcept {
   }
 }
 
-// Whether a Write was begun of which both sides place a part.
+// Whether the current request is a shared RDMA Write, of which assist() has not placed a part yet.
 bool Queue::shares() const noexcept {
   const DirectAccess* const direct = shared_.link->direct_access();
   return current_ == Current::kRequest && direct != nullptr && direct->share().frames != 0;
@@ -342,7 +342,7 @@ void Queue::end_message(std::uint64_t end) noexcept {
 void Queue::terminated(const iwarp::Terminate& reason) {
   UDAPL_TRACE(kNormal, "QP %p: the peer sent Terminate: %s", static_cast<const void*>(&shared_.qp),
               iwarp::name(reason.code));
-  requests_.collect_placed();  // the Terminate does not refer to these
+  requests_.collect_placed();  // the Terminate does not refer to requests that were placed
   requests_.blame(reason, current_ == Current::kRequest);
   shared_.fault.raise({BreakReason::kRemoteFault, iwarp::name(reason.code)});
 }

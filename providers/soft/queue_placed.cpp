@@ -11,12 +11,13 @@ namespace udapl::soft {
 
 namespace {
 
-// How long an answer that only confirms waits for a post, if no poll comes that finds no input.
+// How long a confirmation that was put off waits for a post, unless a poll that finds no input
+// comes first.
 constexpr auto kLateAnswer = std::chrono::microseconds(3);
 
 }  // namespace
 
-// The Read leaves together with the requests before it.
+// Builds the Read behind the requests that are built, so that it leaves together with them.
 void Queue::ask_for_placement() noexcept {
   controls_ |= kPlacementRead;
   begin_control();
@@ -42,8 +43,8 @@ void Queue::put_off_answers() noexcept {
   if (!std::exchange(late_call_pending_, true)) late_answers_.start_for_poll(kLateAnswer);
 }
 
-// The timer may have been started for an earlier answer, and the last one been put off in this very
-// turn.
+// The timer may have been started for an earlier answer. If the last answer was put off in this
+// very turn, it waits once more.
 void Queue::answer_late() noexcept {
   late_call_pending_ = false;
   if (answers_put_off_ && reactor_.polled_here() && reactor_.turns() == answered_at_)
@@ -65,18 +66,19 @@ void Queue::answer_alone() noexcept {
   transmit(kPassBudget);
 }
 
-// The turn in which the input came is counted when it ends.
+// Reactor::turns() counts the turn in which the input came when that turn ends. So a difference of
+// 1 means that there was no poll between.
 void Queue::note_post() noexcept {
   if (std::exchange(answers_put_off_, false)) {
     posts_follow_ = true;
-    // Left pending, it would keep the service thread from parking.
+    // A timer that is running would keep the service thread from parking.
     if (std::exchange(late_call_pending_, false)) late_answers_.stop();
   }
   if (std::exchange(answered_alone_, false) && reactor_.turns() - answered_at_ <= 1)
     posts_follow_ = true;
 }
 
-// Returns whether there were any.
+// Builds the answers that we owe if all of them only confirm. Returns whether they do.
 bool Queue::build_confirmations() noexcept {
   if (!responder_.only_confirms()) return false;
   while (responder_.owes() && responder_.begin(out_)) {

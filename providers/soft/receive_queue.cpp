@@ -79,12 +79,13 @@ DAT_RETURN ReceiveQueue::post(transport::WorkId id, std::span<const DAT_LMR_TRIP
   return DAT_SUCCESS;
 }
 
-// In a series of Sends several receives are offered, so that the peer need not wait for this side.
+// In a series of Sends, offers several receives, so that the peer need not wait for this side
+// between two Sends.
 void ReceiveQueue::offer_receives() noexcept {
   Link* const link = shared_.link;
   if (link == nullptr) return;
   if (messages_ > offers_until_) {
-    // The numbers of messages recur: an offer must not remain until then.
+    // Message numbers wrap: an old offer must not be taken for one of a later message.
     if (offered_ != 0) link->end_offers(shared_.memory);
     offered_ = offers_until_ = 0;
     return;
@@ -97,8 +98,9 @@ void ReceiveQueue::offer_receives() noexcept {
     offer(static_cast<std::uint32_t>(offered_ - messages_));
 }
 
-// Whether no receive before the one that is `ahead` has any of the same memory as its segment.
-// Otherwise what was sent earlier could overwrite its message.
+// Whether no earlier receive has memory in common with `ours`, a segment of the receive that is
+// `ahead` of the next one. Otherwise an earlier message, placed later, could overwrite the bytes
+// there.
 bool ReceiveQueue::is_apart(const Segment& ours, std::uint32_t ahead) noexcept {
   const std::uint64_t head = receives_.head();
   for (std::uint64_t position = head; position != head + ahead; ++position) {
@@ -166,8 +168,8 @@ Verdict ReceiveQueue::without_receive() noexcept {
   return Verdict::kNoBuffer;
 }
 
-// A receive of an SRQ is taken only when the first segment is complete, so that no QP waits for a
-// buffer before its message has arrived.
+// A receive of an SRQ is taken only when the first segment is complete, so that a QP occupies no
+// buffer of the SRQ before its message has arrived.
 Verdict ReceiveQueue::fill_send(const iwarp::SendSegment& segment, std::uint32_t length,
                                 iwarp::Payload& payload) noexcept {
   if (segment.first && (srq_ != nullptr || receives_.empty())) return Verdict::kWait;
@@ -249,7 +251,7 @@ void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {
   complete(buffer_, completion, done.solicited);
 }
 
-// For the most frequent receive: in one piece of memory whose pin is kept.
+// Handles only the most frequent receives: of one segment, in memory whose pin is kept.
 bool ReceiveQueue::take_whole_send(std::span<const std::byte> payload, bool solicited) noexcept {
   if (receives_.empty()) [[unlikely]]  // always with an SRQ
     return srq_ != nullptr && take_whole_send_of_srq(payload, solicited);
@@ -317,8 +319,8 @@ int ReceiveQueue::held() const noexcept {
   return static_cast<int>(receives_.size());
 }
 
-// With an SRQ, receives whose completions the consumer has not dequeued yet count, too. They are
-// counted exactly only if the upper bound exceeds `mark`.
+// With an SRQ, receives whose completions the consumer has not taken from the CQ count, too. Counts
+// these only if their upper bound makes the sum exceed `mark`.
 bool ReceiveQueue::holds_more_than(int mark) noexcept {
   if (mark < 0) return false;
   if (srq_ == nullptr) return held() > mark;

@@ -34,7 +34,8 @@ Verdict verdict_of(Refusal refusal) noexcept {
 
 }  // namespace
 
-// One slot more than the consumer allows, for the Read that only opens the connection.
+// One slot more than the consumer allows: the peer may also open the connection, or ask for
+// placement, with a Read.
 WorkRing<Response> Responder::ring_for(const transport::QpInit& init) {
   return {count_of(init.max_rdma_read_in) + 1, 0};
 }
@@ -55,7 +56,7 @@ Verdict Responder::invalidate(std::uint32_t stag) noexcept {
   return verdict(stag, shared_.memory.invalidate(stag, shared_.pd, shared_.id));
 }
 
-// From now on the peer may make such accesses by itself, if it is able to.
+// Grants the peer direct access to the memory of an access that was allowed, if it can reach it.
 void Responder::grant_direct_access(const MrTable::Access& access) noexcept {
   DirectAccess* const direct = shared_.link->direct_access();
   if (direct == nullptr || !direct->peer_reaches()) [[likely]]
@@ -64,7 +65,8 @@ void Responder::grant_direct_access(const MrTable::Access& access) noexcept {
   if (grants != nullptr && !grants->has(access.stag)) shared_.memory.grant(access, *grants);
 }
 
-// As MrTable::access(). The pins of windows are not kept: they are unbound under the lock of a Qp.
+// Like MrTable::access(), but keeps pins of registrations. Pins of windows are not kept, because a
+// window is unbound under the lock of a Qp.
 Refusal Responder::reach_target(const MrTable::Access& access, Segment& target,
                                 MrTable::Pin& pin) noexcept {
   MrTable& memory = shared_.memory;
@@ -93,7 +95,7 @@ Verdict Responder::place_write(std::uint32_t stag, std::uint64_t to,
   return Verdict::kOk;
 }
 
-// The memory stays pinned while `payload` puts bytes there, which does not block.
+// The memory is pinned while `payload` reads bytes into it, which does not block.
 Verdict Responder::fill_write(std::uint32_t stag, std::uint64_t to, std::uint32_t length,
                               iwarp::Payload& payload) noexcept {
   Segment target;
@@ -126,7 +128,7 @@ Verdict Responder::read_request(const iwarp::ReadRequest& request, std::uint32_t
   response->msn = msn;
   response->request = request;
   response->source = source;
-  if (answers_) responses_.push();  // else the peer no longer waits for it
+  if (answers_) responses_.push();  // otherwise the peer no longer waits for answers
   return Verdict::kOk;
 }
 
@@ -142,7 +144,7 @@ Verdict Responder::atomic_request(const iwarp::AtomicRequest& request) noexcept 
     return Verdict::kMisaligned;
   Response* const response = next();
   if (response == nullptr) return Verdict::kTooManyReads;
-  // Atomic against all other QPs, and against atomic instructions of the application.
+  // Atomic with respect to all other QPs and to atomic instructions of the application.
   const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target.address));
   std::uint64_t original = word.load(std::memory_order_relaxed);
   while (!word.compare_exchange_weak(original, iwarp::apply(request, original),

@@ -62,8 +62,8 @@ void SendQueue::clear() noexcept {
   waited_in_vain_ = kNeverInVain;
 }
 
-// An RDMA Write is not reported as done before the peer has placed it, if the link or the peer can
-// tell: the consumer may announce it over another connection (docs/adr/0039, 0084).
+// An RDMA Write completes only when the peer has placed it, if Confirmations or Reads can tell: the
+// consumer may announce the data over another connection (docs/adr/0039, 0084).
 void SendQueue::start(std::uint32_t ord, bool can_ask) noexcept {
   constexpr auto bit = [](RequestKind kind) { return 1U << static_cast<unsigned>(kind); };
   constexpr unsigned kWrites = bit(RequestKind::kWrite) | bit(RequestKind::kWriteImmediate);
@@ -138,15 +138,16 @@ DAT_RETURN SendQueue::post_message(RequestKind kind, WorkId id, Triplets list,
   });
 }
 
-// Not with a fence: the data may still be written by an earlier Read.
+// A request with a fence is not copied, because an earlier Read may still change its data.
 void SendQueue::copy_last() noexcept {
-  if (requests_.empty()) return;  // it was flushed
+  if (requests_.empty()) return;  // the post has flushed the request
   const std::uint64_t last = requests_.tail() - 1;
   const Request& request = requests_.at(last);
   if (!request.copied && (request.flags & transport::kFence) == 0) static_cast<void>(copy(last));
 }
 
-// Returns false if the request is no short message, or its memory is no longer registered.
+// Copies the payload of a short message. Returns false if the request is none, or if its memory is
+// no longer registered.
 bool SendQueue::copy(std::uint64_t position) noexcept {
   Request& request = requests_.at(position);
   if (expects_response(request.kind) || request.kind == RequestKind::kBind ||
@@ -251,7 +252,7 @@ bool SendQueue::pin_unsent(PinSet& pins) noexcept {
 
 bool SendQueue::pin(std::uint64_t position, PinSet& pins) noexcept {
   const Request& request = requests_.at(position);
-  // The link does not read the memory of these.
+  // The link does not read the memory of such requests.
   if (expects_response(request.kind) || request.copied) return true;
   const Segment* const segments = requests_.segments(position);
   for (std::uint32_t i = 0; i < request.segment_count; ++i) {
@@ -269,7 +270,8 @@ bool SendQueue::startable(const Request& request) const noexcept {
   return true;
 }
 
-// Copies a short message even if it is begun during its post, because it may not be built then.
+// Copies a short message even if it begins during its post: the message may be built after the post
+// has returned.
 bool SendQueue::begin(Outgoing& out) noexcept {
   Request& request = requests_.at(built_);
   if (!out.pins.has_room(request.segment_count + 1)) return false;
@@ -296,8 +298,8 @@ bool SendQueue::begin(Outgoing& out) noexcept {
   return true;
 }
 
-// Starts an RDMA Write whose first bytes are placed by this side (DirectAccess::share). Returns
-// false if it is none.
+// Starts an RDMA Write of which this side places the first bytes (DirectAccess::share). Returns
+// false if the request is not one.
 bool SendQueue::begin_shared(const Request& request, Outgoing& out) noexcept {
   const DirectAccess* const direct = shared_.link->direct_access();
   if (request.kind != RequestKind::kWrite || direct == nullptr || direct->share().frames == 0)
@@ -326,9 +328,9 @@ void SendQueue::begin_payload(Request& request, std::size_t spans, const Outgoin
   }
 }
 
-// The peer need not know where the data of a Read is placed: the sink STag names no memory. The
-// upper half of the sink offset is the number of the Read; the lower half counts the bytes of the
-// local list.
+// The sink STag names no memory, because the peer need not know where this side places the data of
+// a Read. The upper half of the sink offset is the number of the Read; the lower half is the offset
+// in the list of local segments.
 void SendQueue::begin_query(Request& request) noexcept {
   const auto number = static_cast<std::uint32_t>(built_);
   ++reads_in_flight_;
@@ -347,15 +349,15 @@ void SendQueue::begin_query(Request& request) noexcept {
 void SendQueue::message_built(std::uint64_t end) noexcept {
   Request& request = requests_.at(built_);
   if (request.kind == RequestKind::kWriteImmediate && !request.write_sent) {
-    request.write_sent = true;  // the second message follows, possibly after a response
+    request.write_sent = true;  // the second message follows; an answer may be sent between
     return;
   }
   request.end = end;
   count_built(request);
 }
 
-// A bind may have to wait for an access through the old binding, so it is executed only while we
-// hold no pins and everything before it has been sent.
+// A bind may have to wait for an access through the old binding. So it is executed only when all
+// earlier requests have been sent, and this thread holds no pins.
 bool SendQueue::execute_binds(Outgoing& out) noexcept {
   while (startable() && requests_.at(built_).kind == RequestKind::kBind) {
     if (!shared_.link->all_sent()) return false;

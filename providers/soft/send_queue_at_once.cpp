@@ -9,8 +9,8 @@
 
 namespace udapl::soft {
 
-// A Send whose completion waits for nothing takes no place in the queue. If a Read has to follow
-// that asks for placement, both are sent together: not here.
+// A request whose completion waits for nothing takes no place in the queue. Returns false if a Read
+// that asks for placement has to follow, because both should be sent together.
 bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_LMR_TRIPLET& segment,
                              const DAT_RMR_TRIPLET& remote, transport::WorkFlags flags) noexcept {
   if (posts_ != Posts::kQueued || sent_ != requests_.tail() || requests_.full() ||
@@ -50,7 +50,7 @@ bool SendQueue::post_at_once(RequestKind kind, transport::WorkId id, const DAT_L
   return true;
 }
 
-// If the memory is no longer registered, returns false, and begin() reports the error.
+// Returns false also if the memory is no longer registered: begin() then reports the error.
 bool SendQueue::send_short(PinSet& pins) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;
@@ -81,16 +81,18 @@ bool SendQueue::send_short(PinSet& pins) noexcept {
   return true;
 }
 
-// Clearing the pins is safe, because everything pinned before has been copied. Consecutive messages
-// usually share a registration, and so its pin: acquiring and releasing one for each message would
-// wait, each time, for the ring's cache line.
+// Pins the memory of a segment whose bytes are copied at once. If the set is full, its pins can be
+// cleared, because their bytes have been copied. Pins are kept in the set from one message to the
+// next, because consecutive messages usually use the same registration: the locked instructions to
+// acquire and release a pin for each message would wait for the stores to the ring.
 bool SendQueue::pin_for_copy(PinSet& pins, const Segment& segment) noexcept {
   if (sources_.holds(shared_.memory, segment.ref)) return true;
   if (!pins.has_room(1)) pins.clear();
   return pins.add(shared_.memory, segment.ref);
 }
 
-// Copies the segments into one piece. Returns false if they do not fit, or some may not be read.
+// Copies the segments into one piece. Returns false if they do not fit, or if the memory of one is
+// no longer registered.
 bool SendQueue::gather(std::span<const Segment> segments, PinSet& pins, std::span<std::byte> room,
                        std::span<const std::byte>& gathered) noexcept {
   std::size_t size = 0;
@@ -103,8 +105,9 @@ bool SendQueue::gather(std::span<const Segment> segments, PinSet& pins, std::spa
   return true;
 }
 
-// REQUIRES: it is the first that has not been built. What the consumer has not taken from its CQ
-// counts as under way: it tells how many requests the consumer has in flight.
+// REQUIRES: `request` is the first that has not been built. Completions that the consumer has not
+// taken from its CQ count as requests in flight, too: together they tell how many requests the
+// consumer usually posts at a time.
 bool SendQueue::prefers_message(const Request& request) noexcept {
   DirectAccess* const direct = shared_.link->direct_access();
   if (direct == nullptr) return false;
@@ -114,8 +117,8 @@ bool SendQueue::prefers_message(const Request& request) noexcept {
   return direct->prefers_message(write, request.length, others);
 }
 
-// REQUIRES: the link has direct access. None of our messages may be in flight, because the access
-// would overtake it.
+// REQUIRES: the link has direct access. Returns false while a message of ours is in flight, because
+// the access would overtake it.
 bool SendQueue::reach(Outgoing& out) noexcept {
   Request& request = requests_.at(built_);
   const bool write = request.kind == RequestKind::kWrite;

@@ -23,8 +23,8 @@ void SendQueue::fail(std::uint64_t position, DAT_DTO_COMPLETION_STATUS status) n
 
 // ---- completions --------------------------------------------------------------------------------
 
-// The memory of a Send or Write that was sent may be reused, so the request is done, unless it has
-// to wait until its bytes are placed at the peer.
+// A Send or RDMA Write that was sent is done, because its memory may be reused, unless it has to
+// wait until the peer has placed its bytes.
 void SendQueue::sent(std::uint64_t end) noexcept {
   if (unanswered_for_now_) [[unlikely]]
     settle_for(end);
@@ -43,7 +43,8 @@ void SendQueue::sent(std::uint64_t end) noexcept {
   report_done();
 }
 
-// Reports completions in posted order: a request that is done waits for earlier ones that are not.
+// Reports completions in the order of posting: a request that is done waits for earlier ones that
+// are not.
 void SendQueue::report_done() noexcept {
   while (requests_.head() != sent_ && requests_.at(requests_.head()).done) {
     const Request& request = requests_.at(requests_.head());
@@ -79,7 +80,7 @@ void SendQueue::report_success(RequestKind kind, transport::WorkId id, transport
     shared_.lose_completion();
 }
 
-// A request that has failed is reported with its own status, all others as flushed: nothing
+// Reports a request that has failed with its own status, and all others as flushed, because nothing
 // succeeds after a failure (docs/semantics.md#disconnecting).
 void SendQueue::flush() noexcept {
   unplaced_end_ = placed_;
@@ -102,8 +103,8 @@ void SendQueue::blame_transport(bool building) noexcept {
 }
 
 // Returns the oldest Read or atomic that was handed over completely and has no answer yet; null if
-// there is none. Payload that was lent before it may still count as unsent, because the answer can
-// arrive before we have noticed that the payload was returned.
+// there is none. Uses handed(), not sent(): the answer can arrive before this side has noticed that
+// payload which was lent before the request was returned.
 Request* SendQueue::oldest_unanswered() noexcept {
   unanswered_ = std::max(unanswered_, requests_.head());
   const std::uint64_t handed = shared_.link->handed();
@@ -115,7 +116,8 @@ Request* SendQueue::oldest_unanswered() noexcept {
   return nullptr;
 }
 
-// The peer answers when it has placed everything before the request.
+// The peer answers only after it has placed everything before the request, so the answer also
+// confirms that.
 void SendQueue::answered(Request& request) noexcept {
   request.done = true;
   --reads_in_flight_;
@@ -125,7 +127,7 @@ void SendQueue::answered(Request& request) noexcept {
 
 namespace {
 
-// The requests that a Terminate can refer to, and how the one that caused it has failed.
+// The kinds of requests that can have caused a Terminate, and the status of the request that has.
 struct Culprit {
   DAT_DTO_COMPLETION_STATUS status;
   bool (*can_be)(RequestKind kind);
@@ -164,7 +166,8 @@ Culprit culprit_of(TerminateCode code) noexcept {
   }
 }
 
-// Whether the Terminate contains the header of a segment of another RDMA Write.
+// Whether the Terminate contains the header of a segment that belongs to another RDMA Write than
+// `request`.
 bool names_another(const iwarp::Terminate& reason, const Request& request) noexcept {
   if (reason.ddp_header_size != iwarp::kTaggedHeaderSize || !reason.has_ddp_header) return false;
   constexpr std::size_t kStagAt = 2;
@@ -174,7 +177,7 @@ bool names_another(const iwarp::Terminate& reason, const Request& request) noexc
          iwarp::load64(header + kToAt) - request.to > request.length;
 }
 
-// The number of the Send whose segment's header the Terminate contains, if it does.
+// Returns the message number of a Send, if the Terminate contains the header of a segment of it.
 std::optional<std::uint32_t> named_send(const iwarp::Terminate& reason) noexcept {
   if (reason.ddp_header_size != iwarp::kUntaggedHeaderSize || !reason.has_ddp_header)
     return std::nullopt;
@@ -187,8 +190,8 @@ std::optional<std::uint32_t> named_send(const iwarp::Terminate& reason) noexcept
 
 }  // namespace
 
-// Whether a message of the request has taken a number among the Sends. `building`: the first one
-// that is not built has been begun.
+// Whether a message of the request has a number of the Send queue. `building`: the request at
+// built_ has begun.
 bool SendQueue::is_numbered(std::uint64_t position, bool building) noexcept {
   const Request& request = requests_.at(position);
   if (position != built_)
@@ -196,10 +199,10 @@ bool SendQueue::is_numbered(std::uint64_t position, bool building) noexcept {
   return building && (request.kind == RequestKind::kSend || request.write_sent);
 }
 
-// The peer has ended the stream because of one of our requests: the one that the Terminate names,
-// or else the oldest of the kind that it refers to, gets a status of its own. What was sent before
-// that has been placed. A Send or Write that was already reported as done cannot be blamed any more
-// (docs/compatibility.md C6).
+// The peer has ended the stream, perhaps because of one of our requests: the one that the Terminate
+// names, or else the oldest that can have caused it. That request gets the status of its failure;
+// the peer has placed everything before it. A Send or Write that was already reported as done keeps
+// its status (docs/compatibility.md C6).
 void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
   const Culprit culprit = culprit_of(reason.code);
   // Considers only requests that have been sent at least in part.
@@ -227,7 +230,7 @@ void SendQueue::blame(const iwarp::Terminate& reason, bool building) noexcept {
 // ---- answers to our requests --------------------------------------------------------------------
 
 bool SendQueue::oldest_read(iwarp::ReadSink& sink) noexcept {
-  if (opening_read_in_flight_) {  // it was sent before all others
+  if (opening_read_in_flight_) {  // it was sent before all other Reads
     sink = {kNoStag, 0, 0};
     return true;
   }

@@ -8,9 +8,10 @@
 
 namespace udapl::soft {
 
-// ---- placement, however it is confirmed ---------------------------------------------------------
+// ---- placement, confirmed in any way ------------------------------------------------------------
 
-// Everything up to `position` is confirmed. There is no CQ while the Qp is being destroyed.
+// Called when everything up to `position` is confirmed. cq_ is null while the Qp is being
+// destroyed.
 void SendQueue::placed(std::uint64_t position) noexcept {
   if (position <= placed_) return;
   placed_ = position;
@@ -23,7 +24,7 @@ void SendQueue::placed(std::uint64_t position) noexcept {
   if (awaited_ != 0 && awaited_ <= position && cq_ != nullptr) await_next_seen();
 }
 
-// ---- placement, confirmed by the link -----------------------------------------------------------
+// ---- placement, confirmed by the link (Confirmations) -------------------------------------------
 
 void SendQueue::await_placed(std::uint64_t position) noexcept {
   awaited_ = position;
@@ -40,9 +41,10 @@ void SendQueue::await_next_seen() noexcept {
   await_placed(0);
 }
 
-// Frees the places of requests whose success the consumer does not see, so that it can post any
-// number of them. If one of them is refused later, only the connection tells. Called when half of
-// the places are taken, because the core makes one in that many report its success.
+// Completes requests whose success the consumer does not see, without waiting for placement, so
+// that the consumer can post any number of them. If the peer refuses one of them later, only the
+// end of the connection reports that. Called when more than half of the places are taken: at the
+// latest after that many requests, the core lets one report its success.
 void SendQueue::release_unseen() noexcept {
   for (std::uint64_t i = requests_.head(); i != sent_ && !is_seen(requests_.at(i)); ++i) {
     Request& request = requests_.at(i);
@@ -55,7 +57,7 @@ void SendQueue::release_unseen() noexcept {
 
 // ---- placement, confirmed by the answer to a Read -----------------------------------------------
 
-// While there is more to send, the question is put off: one answer serves many requests.
+// While there is more to send, a Read is put off, because one answer can confirm many requests.
 bool SendQueue::asks_now() const noexcept {
   return built_ == requests_.tail() || built_ - asked_.last().request >= kUnaskedRequests ||
          shared_.link->built() - asked_.last().end >= kUnaskedBytes ||
@@ -72,7 +74,7 @@ void SendQueue::placement_read_begun() noexcept {
   ++reads_in_flight_;
 }
 
-// Returns whether the next answer of the peer is the one to such a Read.
+// Returns whether the next answer of the peer is the answer to a Read that asks for placement.
 bool SendQueue::placement_is_next() noexcept {
   if (asked_.empty()) return false;
   const Request* const request = oldest_unanswered();
@@ -86,8 +88,9 @@ void SendQueue::placement_read_done() noexcept {
   placed(end);
 }
 
-// While messages of the peer fill all the room for those without a receive, no answer gets through:
-// if the consumer posts receives only when its RDMA Writes are done, both would wait for ever.
+// `unanswered`: messages of the peer fill all the room for messages without a receive, so no answer
+// arrives. If the consumer posts receives only when its RDMA Writes are done, Writes that wait for
+// an answer would wait for ever. So they are done when they are sent.
 void SendQueue::set_unanswered(bool unanswered) noexcept {
   unanswered_for_now_ = unanswered;
   if (unanswered) settle_for(shared_.link->sent());

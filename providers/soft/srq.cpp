@@ -33,7 +33,7 @@ DAT_RETURN Srq::post_recv(transport::WorkId id, const DAT_LMR_TRIPLET* segments,
   return DAT_SUCCESS;
 }
 
-// Promises buffers to waiting QPs, as long as there are buffers that are not promised yet.
+// Promises buffers that are not promised yet to waiting QPs.
 void Srq::promise() noexcept {
   while (!wait_queue_.empty() && promised_ < buffers_.size()) {
     Waiter& first = wait_queue_.front();

@@ -56,7 +56,7 @@ DAT_RETURN resolve_receive(const MrTable& memory, ScopeId pd, std::span<const DA
     Segment checked;
     const DAT_RETURN code = memory.resolve_receive(segment, pd, checked);
     if (code != DAT_SUCCESS) return code;
-    if (receive.cut_off) continue;  // no message reaches this segment
+    if (receive.cut_off) continue;  // the receive ends in an earlier segment
     receive.cut_off = checked.length != segment.segment_length;
     if (checked.length == 0) continue;
     out[receive.segment_count++] = checked;
