@@ -8,8 +8,8 @@
 
 namespace udapl::iwarp {
 
-// Knows where the FPDU ends of which a part was sent: a stream may only end between two of them.
-// Not thread-safe. Owner: the connection.
+// Tracks where the FPDU ends that was sent only in part: a stream must end between two FPDUs. Not
+// thread-safe. Owner: the connection.
 class FrameEnd {
  public:
   explicit FrameEnd(bool markers) noexcept : markers_(markers) {}
@@ -27,8 +27,8 @@ class FrameEnd {
   [[nodiscard]] std::uint64_t end_of(std::uint64_t start, std::uint16_t length) const noexcept;
 
   const bool markers_;
-  // A position at which an FPDU ends. Once more than that was sent, the batch has been empty since,
-  // and an FPDU ended there.
+  // A position at which an FPDU ends. If more than that has been sent, the batch has been empty
+  // since then, and an FPDU ended where it became empty.
   std::uint64_t at_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// Segments of one connection that wait for a receive to be posted: copies, oldest first.
+// Copies of the segments of one connection that wait for a receive to be posted, oldest first.
 //
 // Not thread-safe. Owner: a Receiver. Allocates memory in chunks as it fills, at most kLimit bytes
 // per connection, or kLimitWhenCrowded while the Budget is used up, and frees the chunks as it
@@ -33,7 +33,7 @@ class HeldSegments {
   struct Held {
     const std::byte* ulpdu;
     std::uint16_t length;    // of the ULPDU
-    bool first;              // segment of its message
+    bool first;              // it is the first segment of its message
     std::uint64_t position;  // in the stream
   };
 

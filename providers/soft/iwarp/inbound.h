@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// What a Receiver calls on the connection's QP: memory decisions, placement, and delivery of
-// messages.
+// The functions of the connection's QP that a Receiver calls: checks of memory accesses, placement,
+// and delivery of messages.
 //
-// Implemented by the QP; called only from within a Receiver, under the locks that the Receiver's
-// caller holds. All payload spans point into the staging buffer or a copy: copy the bytes before
-// returning, keep no reference, and do not re-enter the Receiver.
+// Called only from within a Receiver, under the locks that the Receiver's caller holds. Payload
+// spans are valid during the call only: an implementation copies the bytes, keeps no reference, and
+// does not call the Receiver.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,10 @@
 
 namespace udapl::iwarp {
 
-// The result of a memory check. kWait holds back the message and everything that must not overtake
-// it. Any result other than kOk and kWait ends the stream with a Terminate, whose code depends on
-// the operation (code_for()). If several errors apply, the first in this order is returned.
+// The result of a memory check. After kWait, the Receiver holds back the message and everything
+// that must not overtake it. Any result other than kOk and kWait ends the stream with a Terminate,
+// whose code depends on the operation (code_for()). If several errors apply, the first in this
+// order is returned.
 enum class Verdict : std::uint8_t {
   kOk,
   kWait,                // Send, Immediate: no receive posted yet; release() retries
@@ -42,7 +43,7 @@ TerminateCode code_for(Opcode opcode, Verdict verdict) noexcept;
 
 struct SendSegment {
   Opcode opcode;  // one of the four Sends
-  bool first;     // dequeue a new receive
+  bool first;     // the first segment of its message: takes a new receive
   bool last;      // this segment completes the message
   std::uint32_t msn;
   std::uint32_t offset;                // of `payload` in the message, bytes
@@ -57,7 +58,7 @@ struct SendDone {
   std::uint32_t length;  // of the whole message, bytes
 };
 
-// The sink of one of our Reads: must match the Response exactly.
+// The sink of one of our Reads. The Response must name exactly this sink.
 struct ReadSink {
   std::uint32_t stag;
   std::uint64_t to;
@@ -84,10 +85,10 @@ class Inbound {
                               std::span<const std::byte> payload) = 0;
 
   // Counterparts of the place_*() functions for large segments that are not staged
-  // (Receiver::set_in_place). They check the access for all of the `length` missing bytes; then
-  // they let `payload` read some of them into the contiguous memory at the start of their
-  // destination. They return kWait, with nothing changed, if this is not supported or not possible
-  // now.
+  // (Receiver::set_in_place). `length`: the number of missing bytes. They check the access for all
+  // missing bytes, and then let `payload` read some of these into the contiguous memory at the
+  // start of their destination. They return kWait, with nothing changed, if this is not supported
+  // or not possible now.
   virtual Verdict fill_write(std::uint32_t, std::uint64_t, std::uint32_t, Payload&) {
     return Verdict::kWait;
   }
@@ -99,8 +100,8 @@ class Inbound {
   // every segment is checked against the receive's size (kTooLong) and copied to `offset`.
   virtual Verdict place_send(const SendSegment& segment) = 0;
 
-  // Fast path for a Send without invalidation that is whole, in one segment: place_send() and
-  // send_done() in one call. Returns false, with nothing done, if those must be called instead.
+  // Fast path for a complete Send of one segment without invalidation: does what place_send() and
+  // send_done() do. Returns false, with nothing done, if those must be called instead.
   virtual bool take_whole_send(std::span<const std::byte>, [[maybe_unused]] bool solicited) {
     return false;
   }
@@ -134,7 +135,8 @@ class Inbound {
   // Atomic Request, sub-opcode known and offset 8-byte aligned: checks as for place_write but with
   // the right for remote atomics, then IRD; performs it and queues the Response.
   virtual Verdict atomic_request(const AtomicRequest& request) = 0;
-  // Must answer the oldest unanswered request (kNothingOutstanding).
+  // Completes the oldest unanswered request, which the response must answer (else
+  // kNothingOutstanding).
   virtual Verdict atomic_response(const AtomicResponse& response) = 0;
 
   // The peer ended the stream. Nothing more will be delivered.

@@ -64,9 +64,9 @@ struct ReplyResult {
 
 // Evaluates a decoded Reply against the Request we sent. kTerminate: kMpaInsufficientIrd (peer
 // wants more Reads than we serve, or a Read RTR that it has no room for) or kMpaNoMatchingRtr.
-// Tolerates deviations of real peers: an RTR type that we did not ask for but support is used
-// (Chelsio); depths in answer to "not negotiated" are ignored (siw); if A is missing there is no
-// RTR.
+// Tolerates deviations of real peers: uses an RTR type that we support but did not ask for
+// (Chelsio); ignores depths in answer to "not negotiated" (siw); if A is missing, there is no RTR
+// message.
 ReplyResult evaluate_reply(const MpaConfig& config, const MpaFrame& request,
                            const MpaFrame& reply) noexcept;
 

@@ -35,7 +35,8 @@ constexpr OpcodeFacts kOpcodes[kOpcodeCount] = {
     {kUntaggedHeaderSize + kAtomicResponseSize, kQueueAtomicResponse},
 };
 
-// Responses to our own requests and the end of the stream bypass what is held back.
+// Whether messages of this kind bypass the messages that are held back: responses to our own
+// requests, and a Terminate.
 bool passes_held(Opcode opcode) noexcept {
   return opcode == Opcode::kReadResponse || opcode == Opcode::kAtomicResponse ||
          opcode == Opcode::kTerminate;
@@ -120,8 +121,8 @@ std::size_t Receiver::plain_message(std::span<const std::byte> staged, Inbound& 
   return total;
 }
 
-// Fast path of plain_message() for a Send for which the Inbound has a receive at hand. The header
-// is read in the words in which the peer has just written it: reading words of other sizes takes
+// Fast path of plain_message() for a Send for which the Inbound has a receive at hand. Reads the
+// header in words of the size in which the peer has just written it: reads of other sizes take
 // longer.
 std::size_t Receiver::whole_send(std::span<const std::byte> staged, Inbound& inbound) noexcept {
   constexpr std::size_t kHeader = kFpduLengthSize + kUntaggedHeaderSize;
@@ -213,9 +214,9 @@ std::size_t Receiver::feed(std::span<const std::byte> staged, Inbound& inbound,
   return used;
 }
 
-// Processes the FPDU at the front. If that is large and most of it is missing, opens its segment
-// instead, and consumes what is there. Returns the number of bytes consumed: 0 if the FPDU must
-// wait, or the stream has failed.
+// Processes the FPDU at the front. If the FPDU is large and most of it is missing, opens its
+// segment instead, and consumes the bytes that have arrived. Returns the number of bytes consumed:
+// 0 if the FPDU must wait, or the stream has failed.
 std::size_t Receiver::next_fpdu(std::span<const std::byte> staged, Inbound& inbound,
                                 std::size_t& work) noexcept {
   if (const std::size_t plain = plain_message(staged, inbound); plain != 0) [[likely]]

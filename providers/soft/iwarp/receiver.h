@@ -4,10 +4,10 @@
 // with the Terminate codes of RFC 5040 §7, 5041 §7, 5044 §8; hands messages to an Inbound.
 //
 // Not thread-safe: the caller holds the connection's receive lock. Owner: the connection's QP.
-// Treats the input as hostile: every length is checked where it is used. Allocates only to hold
-// messages back. The peer may be able to change the input while it is processed (shared memory):
-// headers are copied first, and each byte of payload is read once, when it is placed. If CRCs are
-// checked, the input must be private.
+// Treats the input as hostile: every length is checked where it is used. Allocates memory only for
+// messages that are held back. In shared memory the peer may change the input while it is
+// processed: so headers are copied first, and each byte of payload is read once, when it is placed.
+// If CRCs are checked, the peer must not be able to change the input.
 //
 // How to drive it (after the MPA start-up frames; `staged` is the unconsumed input in the
 // connection's staging buffer):
@@ -22,19 +22,20 @@
 //
 // The staging buffer must be able to hold kMaxFpduSize bytes, or at least grow to needed(). An FPDU
 // is processed only when it is complete: its CRC is checked before anything is placed. Without a
-// CRC a large segment may be opened as soon as its header is complete (set_in_place()). Then
+// CRC, a large segment may be opened as soon as its header is complete (set_in_place()): its
+// payload is then read straight to its destination. The loop
 //
 //   while (receiver.open_bytes() != 0 && nothing is staged)
 //     receiver.fill(inbound, payload);          // reads more, directly into the segment's memory
 //
-// places all but the last kClosingBytes. Those are placed by feed(), as for a small segment, so
-// that they become visible last. Each fill() repeats the check that the memory may be used.
+// places all but the last kClosingBytes. feed() places those, as for a small segment, so that they
+// become visible last. Each fill() checks again that the memory may be used.
 //
-// If there is no receive for a message (Verdict::kWait), it is held back, together with everything
-// that the peer sends after it: Sends, Writes, Read Requests. So the peer's operations take effect
-// in the order in which they were posted, as over InfiniBand, where the peer would repeat the Send
-// until a receive is posted. Responses to our own requests and a Terminate bypass the held
-// messages.
+// If there is no receive for a message (Verdict::kWait), the message is held back, together with
+// everything that the peer sends after it: Sends, Writes, Read Requests. So the peer's operations
+// take effect in the order in which they were posted, as over InfiniBand, where the peer's adapter
+// repeats the Send until a receive is posted. Responses to our own requests and a Terminate bypass
+// the held messages.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +63,8 @@ class Receiver {
                     HeldSegments::Budget* budget = nullptr) noexcept
       : owner_(owner), crc_(crc), held_(budget) {}
 
-  // Processes the complete FPDUs at the front of `staged` and returns the number of bytes that the
-  // caller may drop: always all of them once the state is no longer kOpen.
+  // Processes the complete FPDUs at the front of `staged`. Returns the number of bytes that the
+  // caller may drop: all bytes once the state is no longer kOpen.
   std::size_t feed(std::span<const std::byte> staged, Inbound& inbound) noexcept {
     std::size_t unlimited = std::numeric_limits<std::size_t>::max();
     return feed(staged, inbound, unlimited);
@@ -74,14 +75,14 @@ class Receiver {
   static constexpr std::size_t kFpduWork = 1024;
   std::size_t feed(std::span<const std::byte> staged, Inbound& inbound, std::size_t& work) noexcept;
 
-  // Fast path of feed() for Sends and RDMA Writes at the front, each a whole message in one
-  // segment, while no message is held back or unfinished. Stops at anything else. Returns 0 if
-  // nothing was done.
+  // Fast path of feed() for complete Sends and RDMA Writes of one segment at the front of `staged`,
+  // while no message is held back or unfinished. Stops at anything else. Returns the number of
+  // bytes that it has processed.
   std::size_t feed_plain(std::span<const std::byte> staged, Inbound& inbound) noexcept;
 
-  // Call this when there may be a receive for the held message: delivers as many of the held
-  // segments as possible. Afterwards call feed() with the bytes still staged. Returns whether
-  // anything was delivered.
+  // Called when there may be a receive for the message that waits. Delivers as many of the held
+  // segments as possible, and returns whether it has delivered any. feed() must follow, with the
+  // bytes that are still staged.
   bool release(Inbound& inbound) noexcept;
 
   // ---- large segments in place; REQUIRES: without a CRC -----------------------------------------
@@ -108,7 +109,7 @@ class Receiver {
     stalled_ = false;
   }
   bool waits() const noexcept { return !held_.empty(); }
-  // Whether the last feed() stopped at an FPDU because no more segments can be held back.
+  // Whether the last feed() has stopped at an FPDU because no more segments can be held back.
   bool stalled() const noexcept { return stalled_; }
 
   State state() const noexcept { return state_; }
@@ -118,8 +119,8 @@ class Receiver {
   // REQUIRES: state() == kFailed. Whether the cause was an invalid answer to a Read or an atomic.
   bool failed_in_answer() const noexcept { return failed_in_answer_; }
 
-  // Ends the stream for an error found elsewhere (a Read source revoked), as feed() would. Has no
-  // effect unless the state is kOpen: the first error wins.
+  // Fails the stream for an error that was found elsewhere (for example, a Read source was
+  // revoked), as feed() does for an error in the input. Has no effect unless the state is kOpen.
   void fail(const Terminate& reason) noexcept;
 
   // Whether the last feed() left bytes of an incomplete FPDU.
@@ -128,13 +129,13 @@ class Receiver {
   // feed() can make progress. Always in 2..kMaxFpduSize.
   std::size_t needed() const noexcept { return needed_; }
 
-  // The position in the stream up to which everything has been carried out: excludes what is held
-  // back, the message that has failed, and everything behind those.
+  // The position in the stream up to which all messages have taken effect. Messages that are held
+  // back or have failed, and everything behind them, have not.
   std::uint64_t placed() const noexcept {
     return held_.empty() ? consumed_ : held_.front().position;
   }
 
-  // The number of the next message that takes a receive. REQUIRES: !waits(), and none is
+  // The MSN of the next message that takes a receive. REQUIRES: !waits(), and no such message is
   // unfinished.
   std::uint32_t next_send() const noexcept { return next_msn_[kQueueSend]; }
 
@@ -143,7 +144,7 @@ class Receiver {
   std::uint64_t fpdus() const noexcept { return fpdus_; }
 
  private:
-  // The unfinished messages; one tagged and one untagged may overlap (kernel siw does that).
+  // The unfinished messages. A tagged and an untagged one may overlap (kernel siw sends such).
   struct TaggedMessage {
     bool active = false;
     Opcode opcode = Opcode::kWrite;

@@ -55,7 +55,7 @@ Receiver::Delivery Receiver::delivered(const Segment& s, Verdict verdict) noexce
   return accept(s, verdict) ? Delivery::kDone : Delivery::kFailed;
 }
 
-// Carries out the segment; its position in the stream was checked when it arrived.
+// Delivers the segment to the Inbound. Its order in the stream was checked when it arrived.
 Receiver::Delivery Receiver::deliver(const Segment& s, bool first, Inbound& inbound) noexcept {
   switch (s.opcode) {
     case Opcode::kWrite:

@@ -27,9 +27,9 @@ class StagedPayload final : public Payload {
 
 }  // namespace
 
-// Opens a segment whose header is staged but most of whose payload is missing. If it returns true,
-// the bytes staged behind the header count as the first of the missing ones. If it returns false,
-// the stream may have failed.
+// Opens a segment whose header is staged while most of its payload is missing. Returns true if it
+// did: the payload that is staged behind the header then counts as missing, too. If it returns
+// false, the stream may have failed.
 bool Receiver::open(const std::byte* front, std::size_t available, std::uint16_t length,
                     Inbound& inbound) noexcept {
   const auto opcode = static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask);
@@ -54,7 +54,8 @@ bool Receiver::open(const std::byte* front, std::size_t available, std::uint16_t
   return true;
 }
 
-// Lets `payload` read some of the missing bytes into place. Returns false if it was not called.
+// Lets `payload` read some of the missing bytes into place. Returns false if `payload` was not
+// called.
 bool Receiver::put(Inbound& inbound, Payload& payload) noexcept {
   Part part(payload, open_ - kClosingBytes);
   Segment s = Segment::of(header_, header_, 0);
@@ -71,8 +72,8 @@ bool Receiver::put(Inbound& inbound, Payload& payload) noexcept {
   return true;
 }
 
-// An Inbound that has provided memory for a segment once does not return kWait for the rest of it.
-// If no byte could be placed nevertheless, the rest is staged.
+// After an Inbound has provided memory for a segment, it does not return kWait for the rest of the
+// segment. If no byte could be placed nevertheless, the rest is staged.
 void Receiver::fill(Inbound& inbound, Payload& payload) noexcept {
   const std::uint16_t before = open_;
   if (!put(inbound, payload)) scattered_ = true;

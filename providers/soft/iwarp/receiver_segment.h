@@ -16,10 +16,10 @@ namespace udapl::iwarp {
 inline constexpr std::size_t kMaxFront =
     kUntaggedHeaderSize + std::max(kAtomicRequestSize, kTerminateMaxSize);
 
-// After this many segments in a row that are not large, no large one is expected any more.
+// After this many segments in a row that are not large, expects_large() returns false.
 inline constexpr std::uint8_t kLargeAhead = 32;
 
-// The part of an opened segment that is being placed now.
+// The part of an opened segment that is placed in the current call.
 class Receiver::Part final : public Payload {
  public:
   Part(Payload& payload, std::size_t most) noexcept : payload_(payload), most_(most) {}
@@ -49,7 +49,7 @@ struct Receiver::Segment {
   std::uint16_t length;      // of the ULPDU
   Opcode opcode;
   bool last;
-  Part* part = nullptr;  // if set: of the payload, only this part is placed now
+  Part* part = nullptr;  // if set: only this part of the payload is placed in this call
 
   static Segment of(const std::byte* front, const std::byte* ulpdu, std::uint16_t length) noexcept {
     Segment s{front, ulpdu, length, static_cast<Opcode>(load8(front + 1) & kRdmapOpcodeMask),

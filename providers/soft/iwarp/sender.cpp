@@ -27,8 +27,9 @@ constexpr std::size_t kPlainSpans = kMaxPieces + 2;
 constexpr std::size_t kMarkedSpans = kMaxPieces + 2 * kMaxMarkers + 2;
 // Payload is copied in steps of this size, so that the CRC reads each from the first-level cache.
 constexpr std::size_t kCopyStep = 4 * 1024;
-// Copied payload of at least this size begins a cache line: it is copied and summed faster if no
-// access crosses two. Smaller frames follow each other closely, so that send() takes one piece.
+// Copied payload of at least this size is aligned to a cache line, because copy and CRC are faster
+// if no access crosses two lines. Smaller frames are stored without gaps, so that send() gets one
+// piece.
 constexpr std::size_t kMinAligned = 8 * 1024;
 constexpr std::size_t kMinEnlarged = 65536;
 constexpr std::size_t kCopiedSpans = 1;  // per arena; a batch has two at most
@@ -36,7 +37,7 @@ static_assert(kMarkedArena + Sender::kCopyLimit + TxBatch::kLine <= TxBatch::kMi
 static_assert(kMarkedSpans <= TxBatch::kMinReferringSpans &&
               2 * kCopiedSpans <= TxBatch::kMinSpans);
 
-// Writes what begins every FPDU: its length, the control bytes, and an STag or the word in its
+// Writes the first fields of every FPDU: length, control bytes, and the STag or the word in its
 // place. Returns the end.
 std::byte* write_front(std::byte* p, Opcode opcode, std::size_t ulpdu, bool last,
                        std::uint32_t first_word) noexcept {
@@ -215,8 +216,8 @@ void Sender::begin_terminate(const Terminate& terminate) noexcept {
       static_cast<std::uint8_t>(encode(terminate, std::span(body_).first<kTerminateMaxSize>()));
 }
 
-// As begin() and write_header() would. The message is built at once, so nothing of it is kept.
-// Stored in words of 8 bytes, because the bytes may at once be copied in such.
+// Writes the same bytes as begin() and write_header(), but keeps no state, because the message is
+// built at once. Stores words of 8 bytes, because the caller may soon copy the bytes in such words.
 std::byte* Sender::write_short_front(std::byte* p, const Short& message,
                                      std::uint32_t length) noexcept {
   const bool write = message.opcode == Opcode::kWrite;
@@ -262,8 +263,8 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
     } else {
       build_plain(batch, segment);
     }
-    // The consumer may free the memory of a Read Response, or revoke the rights to it, while the
-    // peer reads it; so it is never lent.
+    // The payload of a Read Response is never lent: the consumer may free the memory, or revoke the
+    // rights to it, while the peer reads it.
     if (opcode_ == Opcode::kReadResponse) batch.keep();
     offset_ += segment.bytes;
     if (segment.last) {
@@ -274,7 +275,8 @@ Sender::Fill Sender::fill(TxBatch& batch, std::size_t budget) noexcept {
   return Fill::kBudget;
 }
 
-// Whether a copy of the next payload to a page, behind `before` bytes and its header, takes long.
+// Whether a copy of the next payload would be slow, if it goes to a page behind `before` bytes and
+// the header.
 bool Sender::is_slow(std::size_t before) const noexcept {
   if (piece_ == payload_.size()) return false;
   const std::size_t header =
@@ -301,7 +303,7 @@ bool Sender::make_room(TxBatch& batch, Segment& segment) const noexcept {
     const std::size_t rest = large ? std::size_t{remaining()} + remaining() / 8 : 0;
     if (batch.enlarge(std::max(arena, std::clamp(rest, kMinEnlarged, kCopyArena)))) return true;
   }
-  // Out of memory: pending bytes are sent first, then segments are shortened.
+  // Out of memory. If bytes are pending, they are sent first; otherwise the segment is shortened.
   if (!batch.empty() || !large) return false;
   segment.bytes =
       static_cast<std::uint32_t>((batch.free_arena() - least - TxBatch::kLine) & ~std::size_t{3});

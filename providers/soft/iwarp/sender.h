@@ -3,10 +3,11 @@
 // Turns messages into FPDUs: RDMAP and DDP headers, segmentation, pad, CRC, markers, numbering.
 //
 // Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection's QP.
-// With a CRC, the payload is copied into the batch and the checksum is computed over the copy. So
-// if the consumer's memory changes meanwhile (as it may while a peer reads it), the frame holds one
-// state or another, but its CRC is valid. Without a CRC, payload above kCopyLimit is sent directly
-// from the consumer's memory; for an exception see copy_below(). Spec: RFC 5040, 5041, 5044, 7306.
+// With a CRC, the payload is copied into the batch and the checksum is computed over the copy. The
+// consumer may change its memory meanwhile (for example while a peer reads it): the frame then
+// contains old or new bytes, but its CRC is valid. Without a CRC, segments with more payload than
+// kCopyLimit are sent directly from the consumer's memory; for an exception see copy_below(). Spec:
+// RFC 5040, 5041, 5044, 7306.
 //
 // How to drive it (one Sender and one TxBatch per connection, after the MPA start-up frames):
 //
@@ -20,9 +21,9 @@
 //   n = sendmsg(batch.spans());  batch.consume(n);            // any n, even in mid-header
 //   while (!wqes.empty() && wqes.front().end <= batch.sent()) complete(wqes.pop());
 //
-// A message is built completely before the next begins (RFC 5041 §5.4: segments of two messages of
-// a stream are not interleaved); between fill() calls of one message any number of sends may
-// happen. fill() may be called again while an earlier part of the batch is still unsent.
+// A message is built completely before the next begins, because segments of two messages must not
+// be interleaved (RFC 5041 §5.4). The caller may send any number of times between two calls of
+// fill() for one message, and may call fill() again while an earlier part of the batch is unsent.
 #pragma once
 
 #include <array>
@@ -46,8 +47,8 @@ struct SenderConfig {
 
 class Sender {
  public:
-  // Segments with at most this much payload are copied next to their header: the CRC is then one
-  // pass over contiguous bytes and the FPDU one iovec, cheaper than two entries for the kernel.
+  // Segments with at most this much payload are copied behind their header. The CRC is then one
+  // pass over contiguous bytes, and the FPDU a single iovec, which costs the kernel less than two.
   static constexpr std::size_t kCopyLimit = 64;
   // If payload is copied, up to about this many bytes are copied ahead of what TCP has accepted.
   static constexpr std::size_t kCopyArena = 256 * 1024;
@@ -60,18 +61,18 @@ class Sender {
 
   explicit Sender(const SenderConfig& config) noexcept;
 
-  // The next payload is also copied, as it always is with a CRC, if fewer bytes than these are
-  // pending, and if sendmsg will probably copy it at a slow distance (common/copy_bytes.h).
+  // Without a CRC, payload is also copied while fewer than `pending` bytes are pending, if sendmsg
+  // would probably copy it at a slow distance (common/copy_bytes.h).
   void copy_below(std::size_t pending) noexcept { copy_below_ = pending; }
 
-  // The TCP effective MSS changed: applies from the next FPDU on.
+  // Called when the effective MSS of TCP has changed. Applies from the next FPDU on.
   void set_emss(std::uint32_t emss) noexcept;
 
   // ---- start a message. REQUIRES: !busy(). -----------------------------------------------------
   // `payload` is the list of pieces in order; zero-length pieces are allowed. The list must remain
-  // valid until fill() returns kDone, the memory until batch.sent() has reached the message's end
-  // (or until kDone, if nothing in the batch refers to it). `length` is the sum of the pieces in
-  // bytes. The functions that begin an untagged message return its MSN.
+  // valid until fill() returns kDone. The memory must remain valid until batch.sent() has reached
+  // the end of the message (or until kDone, if nothing in the batch refers to it). `length` is the
+  // sum of the pieces in bytes. The functions that begin an untagged message return its MSN.
 
   void begin_write(std::uint32_t stag, std::uint64_t to, std::span<const IoSpan> payload,
                    std::uint32_t length) noexcept;
@@ -85,22 +86,22 @@ class Sender {
   std::uint32_t begin_immediate(const ImmediateBytes& data, bool solicited) noexcept;
   std::uint32_t begin_atomic_request(const AtomicRequest& request) noexcept;
   std::uint32_t begin_atomic_response(const AtomicResponse& response) noexcept;
-  // No message may follow it: the caller sends it and closes.
+  // No message may follow a Terminate: the caller sends it and closes.
   void begin_terminate(const Terminate& terminate) noexcept;
 
   // ---- a short message in one call; REQUIRES: !busy() -------------------------------------------
-  // An RDMA Write, or a Send without invalidation, that is sent next in a single frame.
+  // An RDMA Write, or a Send without invalidation, that is sent in a single frame.
   struct Short {
     Opcode opcode;
     std::uint32_t stag;  // for a Write only, like `to`
     std::uint64_t to;
   };
-  // Whether frames can be written piecewise: without CRC and markers, no byte of a frame depends on
-  // others.
+  // Whether frames can be written piece by piece: without CRC and markers, no byte of a frame
+  // depends on the others.
   bool builds_plainly() const noexcept { return !crc_ && !markers_; }
   bool checksums() const noexcept { return crc_; }
-  // Writes the bytes in front of the payload and returns their end. If builds_plainly(), the
-  // payload is followed by zeros, as many as the frame has bytes of pad and CRC.
+  // Writes the bytes in front of the payload and returns their end. If builds_plainly(), the caller
+  // then writes the payload, and behind it zeros for pad and CRC.
   std::byte* write_short_front(std::byte* out, const Short& message, std::uint32_t length) noexcept;
   bool adds_short() const noexcept { return !markers_; }
   // Appends the message with a copy of its payload. Returns false if the batch has no room.
@@ -108,19 +109,19 @@ class Sender {
   bool add_short(TxBatch& batch, const Short& message, std::span<const std::byte> payload) noexcept;
 
   // ---- build -----------------------------------------------------------------------------------
-  // Appends FPDUs of the current message until it is complete, this call has appended `budget`
-  // bytes (it appends at least one FPDU, and never builds a non-full FPDU because of the budget),
-  // or the batch has no room for the next FPDU. REQUIRES: busy().
+  // Appends FPDUs of the current message until the message is complete, this call has appended
+  // `budget` bytes, or the batch has no room for the next FPDU. The budget makes no FPDU shorter,
+  // and at least one is appended if there is room. REQUIRES: busy().
   Fill fill(TxBatch& batch, std::size_t budget = ~std::size_t{0}) noexcept;
 
   bool busy() const noexcept { return busy_; }
-  // The number that the next Send will have.
+  // The MSN of the next Send.
   std::uint32_t next_send() const noexcept { return next_msn_[kQueueSend]; }
   // Payload bytes of the current message not yet built into FPDUs.
   std::uint32_t remaining() const noexcept { return length_ - offset_; }
 
-  // Drops the part of the current message that was not built yet; the batch holds whole FPDUs, so
-  // the stream stays well-formed. The only legal next message is a Terminate (RFC 5040 §4.8).
+  // Drops the part of the current message that was not built yet. The stream stays well-formed,
+  // because the batch contains whole FPDUs. Only a Terminate may follow (RFC 5040 §4.8).
   void abandon() noexcept { busy_ = false; }
 
  private:

@@ -79,18 +79,19 @@ struct Terminate {
   friend bool operator==(const Terminate&, const Terminate&) = default;
 };
 
-// Without header copies: for version errors, LLP errors, local catastrophic errors.
+// Makes a message without copies of headers: for version errors, LLP errors, local catastrophic
+// errors.
 Terminate make_terminate(TerminateCode code) noexcept;
 
-// With a copy of the failing DDP header. `ulpdu` points at the DDP control byte and must hold
-// `ulpdu_length` bytes, at least the DDP header. `with_read_header` also copies the 28 bytes behind
-// an untagged header. Spec: RFC 5040 §4.8, figure 10.
+// Makes a message with a copy of the failing DDP header. `ulpdu` points at the DDP control byte and
+// must hold `ulpdu_length` bytes, at least the DDP header. `with_read_header`: also copies the 28
+// bytes behind an untagged header. Spec: RFC 5040 §4.8, figure 10.
 Terminate make_terminate(TerminateCode code, const std::byte* ulpdu, std::uint16_t ulpdu_length,
                          bool with_read_header) noexcept;
 
-// For a Read Request that failed after it was accepted (its source was revoked while the Response
-// was being sent). `msn` is the request's MSN; `done` bytes were already answered, and the copied
-// header is advanced by them, as the RFC requires.
+// Makes a message for a Read Request that failed after it was accepted, because its source was
+// revoked while the Response was being sent. `msn`: of the request. `done`: the number of bytes
+// that were already answered; the copied header is advanced by them, as the RFC requires.
 Terminate make_read_terminate(TerminateCode code, const ReadRequest& request, std::uint32_t msn,
                               std::uint32_t done) noexcept;
 

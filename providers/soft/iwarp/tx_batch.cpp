@@ -12,8 +12,8 @@ namespace udapl::iwarp {
 
 namespace {
 
-// A cache of released arenas, a few of each size (a power of two), shared by all batches. So steady
-// traffic allocates nothing, and an idle connection holds no large arena.
+// A cache of released arenas, a few of each size (a power of two), which all batches share. So
+// steady traffic allocates no memory, and an idle connection holds no large arena.
 constexpr std::size_t kSizes = 32;
 constexpr std::size_t kSparesOfASize = 4;
 using Spares = std::array<std::atomic<std::byte*>, kSparesOfASize>;

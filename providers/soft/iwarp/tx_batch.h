@@ -3,10 +3,10 @@
 // The bytes that one connection has built and not yet sent, as a scatter/gather list.
 //
 // Not thread-safe: the caller holds the connection's transmit lock. Owner: the connection.
-// Headers, pads, CRCs and copied payloads are stored in the batch's own arena; other payloads are
-// referenced in the consumer's memory. The constructor allocates the storage, which is reused
-// whenever everything has been sent. A larger arena is used while more is pending than the first
-// one can hold.
+// Headers, pads, CRCs and copied payload are stored in the batch's own arena; other payload stays
+// in the consumer's memory, to which the batch refers. The constructor allocates the arena, which
+// is reused when everything has been sent. If more is pending than the arena can hold, a larger
+// arena is used.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class TxBatch {
   bool empty() const noexcept { return first_ == last_; }
   std::size_t pending_bytes() const noexcept { return static_cast<std::size_t>(appended_ - sent_); }
 
-  // Fetches what appending a little needs.
+  // Prefetches what appending a few bytes needs.
   void prepare() const noexcept {
     prefetch_for_write(spans_.get());
     prefetch_for_write(small_.get());
@@ -70,8 +70,8 @@ class TxBatch {
   std::uint64_t appended() const noexcept { return appended_; }
   std::uint64_t sent() const noexcept { return sent_; }
 
-  // The number of pending bytes at the front that must not be lent to the peer: some of them are in
-  // memory to which the peer's access may be revoked.
+  // The number of pending bytes at the front that must not be lent to the peer, because some of
+  // them are in memory whose rights may be revoked while the peer reads it.
   std::size_t kept() const noexcept {
     return kept_until_ > sent_ ? static_cast<std::size_t>(kept_until_ - sent_) : 0;
   }
@@ -97,8 +97,8 @@ class TxBatch {
   bool can_enlarge() const noexcept { return large_ == nullptr || empty(); }
   // The free part of the arena: write there, then call append_arena() with the number of bytes.
   std::byte* arena_end() noexcept { return arena_ + arena_used_; }
-  // Leaves out bytes so that what follows `front` bytes at arena_end() begins a cache line; at most
-  // kLine - 1. What is appended next needs an entry of its own.
+  // Skips bytes of the arena, at most kLine - 1, so that the position `front` bytes behind
+  // arena_end() is aligned to a cache line. The bytes that are appended next need a new entry.
   static constexpr std::size_t kLine = 64;
   void align_arena(std::size_t front) noexcept {
     const std::uintptr_t next = reinterpret_cast<std::uintptr_t>(arena_end()) + front;
@@ -106,7 +106,7 @@ class TxBatch {
   }
   void append_arena(std::size_t bytes) noexcept;
   void append_payload(const void* data, std::size_t bytes) noexcept;
-  void keep() noexcept { kept_until_ = appended_; }  // see kept(): all bytes so far
+  void keep() noexcept { kept_until_ = appended_; }  // see kept(): applies to all pending bytes
 
  private:
   void release_large() noexcept;

@@ -152,7 +152,7 @@ inline constexpr std::uint8_t kRdmapVersionShift = 6;
 inline constexpr std::uint8_t kRdmapVersionValue = 1;
 inline constexpr std::uint8_t kRdmapOpcodeMask = 0x0F;
 
-// The two of them.
+// Both control bytes, as one word.
 constexpr std::uint16_t control_bytes(Opcode opcode, bool last) noexcept {
   return static_cast<std::uint16_t>(
       ((is_tagged(opcode) ? kDdpTagged : 0U) | (last ? kDdpLast : 0U) | kDdpVersionValue) << 8U |
