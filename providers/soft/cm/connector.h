@@ -42,15 +42,16 @@ class TcpConnector final : public Connector {
   AccessViolations violations_;
 };
 
-// A request that no consumer decides on (the listener is gone, or the consumer's queue is full) is
-// refused with a rejecting Reply that has the value "not negotiated" in both depths, which a
-// consumer's rejection never has. So peers that use this provider can tell the two apart; others
-// see a rejection.
+// If no consumer can decide on a request (the listener is gone, or the consumer's queue is full),
+// the request is refused: the Reply rejects it, and has the value "not negotiated" in both depths,
+// which a consumer's rejection never has. So peers that use this provider can tell the two apart;
+// other peers see a rejection.
 [[nodiscard]] iwarp::MpaFrame make_refusal(const iwarp::MpaFrame& request) noexcept;
 [[nodiscard]] bool is_refusal(const iwarp::MpaFrame& reply) noexcept;
 
-// Where an ordinary user listens at a qualifier below 1024, whose port is reserved for root: at the
-// port that this returns, just below those for folded qualifiers. 0: the port is not reserved.
+// Ports below 1024 are reserved for root. For such a port, returns the port at which an ordinary
+// user listens instead, just below the ports of folded qualifiers. Returns 0 if the port is not
+// reserved.
 [[nodiscard]] constexpr std::uint16_t port_for_users(std::uint16_t port) noexcept {
   constexpr int kReserved = 1024;
   constexpr int kFirstFolded = 33534;  // see transport::port_of

@@ -22,17 +22,18 @@ namespace udapl::soft {
 
 namespace {
 
-// If there is no listener, or it has ended, try again after 5, 10, 20 and 40 ms.
+// If there is no listener, or it has ended, another attempt follows after 5, 10, 20 and 40 ms.
 constexpr int kRetries = 4;
-// If the Request was lost: after 5 ms, 10 ms and so on, without a time limit eight times.
+// If the Request was lost, another attempt follows after 5 ms, 10 ms and so on; without a time
+// limit, eight times.
 constexpr int kLossesWithoutLimit = 8;
 constexpr auto kLongestPause = std::chrono::seconds(1);
-// If there is a time limit, TCP repeats a SYN twice and gives up, after 3 or 7 s in all; then comes
-// another attempt. TCP alone would double its pauses, up to a minute, and find a host that has
-// returned that much later.
+// If there is a time limit, TCP repeats a SYN twice and then gives up, after 3 or 7 s in all, and
+// another attempt follows. TCP alone would double its pauses, up to a minute, and so find a host
+// that has returned much later.
 constexpr int kSynRetries = 2;
-// A peer that does not know the revision ends the connection at once. A listener to which no
-// Request comes drops the connection later: ours after 250 ms or more.
+// A peer that does not know the revision ends the connection at once. A listener that gets no
+// Request drops the connection later: a listener of this provider after 250 ms or more.
 constexpr auto kAtOnce = std::chrono::milliseconds(200);
 constexpr auto kSoon = std::chrono::seconds(1);
 
@@ -66,7 +67,7 @@ int begin_connect(const UnsharedFd& fd, const transport::SocketAddress& to) noex
 
 }  // namespace
 
-// The failure to report to the consumer for a socket error before the end of the handshake.
+// Returns the failure to report to the consumer for a socket error before the end of the handshake.
 SetupFailure TcpHandshake::meaning(int error) noexcept {
   switch (error) {
     case ECONNREFUSED:
@@ -125,7 +126,8 @@ Status TcpHandshake::start(DAT_TIMEOUT timeout_us) noexcept {
   return status;
 }
 
-// A failure caused by the peer or the network is reported later, even if it is already known here.
+// Begins to connect. Returns only local errors. A failure that the peer or the network has caused
+// is reported later, even if connect() returns it.
 Status TcpHandshake::begin_attempt() noexcept {
   began_ = Clock::now();
   endpoints_.remote = remote_;
@@ -163,28 +165,31 @@ Status TcpHandshake::begin_attempt() noexcept {
   return Status();
 }
 
-// Sent bytes that were not acknowledged before a reset stay unacknowledged.
+// After a reset, bytes that the peer's host had not acknowledged still count as unacknowledged.
 bool TcpHandshake::ended_on_request() const noexcept {
   return state_ == State::kAwaitingReply && stream_->unacknowledged() == 0 &&
          Clock::now() - began_ < kSoon;
 }
 
-// An adapter that is its own TCP may acknowledge the Request with its reset only.
+// If the end came at once, the Request need not be acknowledged: an adapter that implements TCP
+// itself may acknowledge the Request only with its reset.
 bool TcpHandshake::may_be_an_answer() const noexcept {
   return Clock::now() - began_ < kAtOnce || ended_on_request();
 }
 
-// After "host unreachable": a host that has not answered ARP may answer later. A router without a
-// route reports at once, and again. The kernel may do so once, if ARP had begun for another
-// connect.
+// Called after "host unreachable": whether the host may answer later. A host that has not answered
+// ARP may. If a router reports that it has no route, the failure comes at once, and again in the
+// next attempt. A single failure at once does not count: the kernel reports one if ARP had begun
+// for another connect.
 bool TcpHandshake::may_appear() noexcept {
   const bool at_once = Clock::now() - began_ < kSoon;
   return !std::exchange(unreachable_at_once_, at_once) || !at_once;
 }
 
-// Where to try after so many refusals. At first where the consumer says. But a listener of this
-// host may be at the adapter's address only, although a name of the host stands for another one;
-// and at another port than that of the qualifier, if it is an ordinary user's.
+// Returns the address and port to try after so many refusals: first those that the consumer has
+// named. A listener on this host may be bound to the adapter's address only, while the host's name
+// stands for another address. And the listener of an ordinary user may have another port than that
+// of a low qualifier.
 transport::SocketAddress TcpHandshake::place_after(int refusals) const noexcept {
   const std::uint16_t other_port = port_for_users(asked_.port());
   const bool here = (is_loopback(local_) || is_loopback(asked_)) && !same_host(local_, asked_);
@@ -236,7 +241,7 @@ void TcpHandshake::on_timeout() noexcept {
   {
     const ScopedLock guard(lock_);
     if (state_ == State::kOver) return;
-    // While the process was stopped, the Reply may have arrived and not been read.
+    // The Reply may have arrived while the process was stopped, and not been read.
     if (state_ == State::kAwaitingReply) receive_reply(verdict);
     if (verdict.what == Verdict::kNothing) {
       UDAPL_TRACE(kNormal, "connecting to %s: timed out", to_text(remote_).c_str());

@@ -25,19 +25,19 @@
 
 namespace udapl::soft {
 
-// The active side of connection setup: TCP connect, MPA Request, MPA Reply. Ends with one call of
-// its ConnectionEnd, made by the driving thread. Thread-safe. Owned by the Qp; see Handshake.
+// The active side of a connection set-up: TCP connect, MPA Request, MPA Reply. The driving thread
+// ends it with one call of the ConnectionEnd. Thread-safe. Owned by the Qp; see Handshake.
 //
-// An attempt that fails is followed by another one if
-// - there is no listener, because some servers inform their clients before they listen (dtestx
-//   does), or the connection is reset, because a listener may have ended with the connection in its
-//   backlog: a few times within 75 ms;
-// - the peer hangs up on a Request of MPA revision 2, or resets such connections, and is not known
-//   to be of our kind: with revision 1;
-// - the peer drops the connection later, or without having got the Request, so that it has not seen
-//   the revision: until the time limit; without one, eight times;
-// - TCP gives up the peer's host, or the host does not tell its link address: until the time limit;
-//   without one, the host is unreachable.
+// After a failed attempt, another one is made in these cases:
+// - There is no listener, or the connection was reset: a few times within 75 ms. Some servers
+//   inform their clients before they listen (dtestx does), and the kernel resets the connections in
+//   the backlog of a listener that ends.
+// - The peer closes or resets the connection when it gets a Request of MPA revision 2, and is not
+//   known to use this provider: with revision 1.
+// - The peer drops the connection later, or before it has got the Request, so the revision was not
+//   the reason: until the time limit; without a limit, eight times.
+// - TCP gives the peer's host up, or the host does not answer ARP: until the time limit; without a
+//   limit, the host is unreachable.
 class TcpHandshake final : public Handshake, private Handler {
  public:
   TcpHandshake(Reactor& reactor, const transport::SocketAddress& local,
@@ -71,19 +71,18 @@ class TcpHandshake final : public Handshake, private Handler {
   void on_retry() noexcept;
   [[nodiscard]] static SetupFailure meaning(int error) noexcept;
   static constexpr auto kFirstRetry = std::chrono::milliseconds(5);
-  // Schedules another attempt if `error` means that there is no listener, or that it has ended, and
-  // attempts are left, or that the Request was lost, or that the host has not answered and there is
-  // a time limit. Returns whether it did.
+  // Schedules another attempt, if the rules above allow one after `error`. Returns whether it did.
   [[nodiscard]] bool schedule_retry(int error) noexcept UDAPL_REQUIRES(lock_);
-  // For a connection that the peer has ended without a Reply: whether it got the Request, and ended
-  // soon after that; and whether it may have ended because of the Request.
+  // For a connection that the peer has ended without a Reply. ended_on_request(): whether the peer
+  // got the Request, and ended the connection soon after the attempt began. may_be_an_answer():
+  // whether the peer may have ended it because of the Request.
   [[nodiscard]] bool ended_on_request() const noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool may_be_an_answer() const noexcept UDAPL_REQUIRES(lock_);
   [[nodiscard]] bool may_appear() noexcept UDAPL_REQUIRES(lock_);
   void connected(Verdict& verdict) noexcept UDAPL_REQUIRES(lock_);
   // Offers shared memory to the peer, if possible. Returns whether the Request may be sent. kLater:
-  // the peer has too many offers at the moment; retry_ is running. kNever: there is no offer
-  // although path=shm requires one.
+  // not yet, because the peer has too many offers at the moment; retry_ is running. kNever: no,
+  // because path=shm requires an offer and none can be made.
   enum class MayRequest : std::uint8_t { kNow, kLater, kNever };
   [[nodiscard]] MayRequest offer_rings() noexcept UDAPL_REQUIRES(lock_);
   void make_offer(shm::NoOffer& failure) noexcept UDAPL_REQUIRES(lock_);
@@ -102,7 +101,7 @@ class TcpHandshake final : public Handshake, private Handler {
   const transport::SocketAddress asked_;  // by the consumer
   const std::vector<std::byte> private_data_;
   ConnectionEnd& end_;
-  const void* const subject_;  // of the call that connects, and so of all trace records: the EP
+  const void* const subject_;  // of the trace records: the EP of the call that connects
   const std::chrono::milliseconds peer_timeout_;
   const bool direct_;
   const Settings::Path path_;
@@ -115,8 +114,8 @@ class TcpHandshake final : public Handshake, private Handler {
   int retries_ UDAPL_GUARDED_BY(lock_) = 0;  // because there was no listener
   int resets_ UDAPL_GUARDED_BY(lock_) = 0;   // because of a reset, one after the other
   int losses_ UDAPL_GUARDED_BY(lock_) = 0;   // because the Request was lost
-  bool unreachable_at_once_ UDAPL_GUARDED_BY(lock_) = false;  // so ended the attempt before
-  Clock::time_point began_ UDAPL_GUARDED_BY(lock_);           // this attempt
+  bool unreachable_at_once_ UDAPL_GUARDED_BY(lock_) = false;  // see may_appear()
+  Clock::time_point began_ UDAPL_GUARDED_BY(lock_);           // when this attempt began
   int offers_put_off_ UDAPL_GUARDED_BY(lock_) = 0;
   bool limited_ UDAPL_GUARDED_BY(lock_) = false;  // there is a time limit
   State state_ UDAPL_GUARDED_BY(lock_) = State::kConnecting;

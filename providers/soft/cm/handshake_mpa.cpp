@@ -21,8 +21,8 @@ namespace udapl::soft {
 
 namespace {
 
-// If the peer's box is full, an offer is made again after 5, 10, 20, 40 and 80 ms: not longer, as
-// the peer drops connections without a Request after 250 ms when it needs their places.
+// If the peer's box is full, an offer is made again after 5, 10, 20, 40 and 80 ms, and then no
+// more: the peer may drop a connection without a Request after 250 ms when it needs the place.
 constexpr int kOffersPutOff = 5;
 
 void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noexcept {
@@ -38,7 +38,7 @@ void send_terminate(TcpStream& stream, iwarp::TerminateCode code, bool crc) noex
   }
 }
 
-// The event of the connect does not say that the setting is the reason.
+// Traces the reason, because the event that the consumer gets does not tell that the setting is it.
 void report_path_shm(const transport::SocketAddress& remote, const char* why) noexcept {
   static constinit trace::RateLimit limit;
   UDAPL_TRACE_LIMITED(limit, kError, "not connecting to %s: path=shm, and %s",
@@ -74,7 +74,8 @@ void TcpHandshake::connected(Verdict& verdict) noexcept {
   request.rings = offer_.has_value();
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
   const std::size_t size = iwarp::encode(request, frame);
-  // An empty socket buffer accepts the whole frame, in one segment, which some peers require.
+  // The socket buffer is empty, so it accepts the whole frame. TCP sends it in one segment, which
+  // some peers require.
   const IoResult sent = stream_->send(std::span<const std::byte>(frame).first(size));
   if (sent.kind == IoResult::kBroken) return broken(sent.error, verdict);
   if (sent.kind != IoResult::kDone || sent.bytes != size)
@@ -107,8 +108,8 @@ void TcpHandshake::make_offer(shm::NoOffer& failure) noexcept {
     offer_ = shm::make_offer(*remote_.get(), failure);
 }
 
-// Returns false if shared memory is required and the peer has not accepted the offer, or if memory
-// ran out.
+// Makes the stream that the Reply selects: rings or TCP. Returns false if shared memory is required
+// and the peer has not accepted the offer, or if memory ran out.
 bool TcpHandshake::take_path(const iwarp::MpaFrame& reply, Verdict& verdict) noexcept {
   if (!offer_ || !reply.rings) {
     if (offer_)
@@ -144,8 +145,8 @@ void TcpHandshake::receive_reply(Verdict& verdict) noexcept {
   }
 }
 
-// After a reset the connect is repeated: the kernel resets the connections in the backlog of a
-// listener that ends, whose successor may listen already.
+// After a reset, connects again if possible: the kernel resets the connections in the backlog of a
+// listener that ends, and the next listener may already be there.
 void TcpHandshake::broken(int error, Verdict& verdict) noexcept {
   const bool reset = error == ECONNRESET || error == EPIPE;
   if (reader_.empty() && schedule_retry(reset ? ECONNRESET : error)) return;
@@ -153,8 +154,8 @@ void TcpHandshake::broken(int error, Verdict& verdict) noexcept {
   fail(meaning(error), verdict);
 }
 
-// The peer has closed the connection. If it did so before our Request arrived, its kernel resets
-// the connection as well, which may be on its way.
+// Called when the peer has closed the connection. If it did so before our Request arrived, its
+// kernel also sends a reset, which may not have arrived yet.
 void TcpHandshake::hung_up(Verdict& verdict) noexcept {
   if (!reader_.empty()) return fail(SetupFailure::kRefused, verdict);
   if (offer_ || stream_->pending_error() != 0 || !ended_on_request())
@@ -162,8 +163,9 @@ void TcpHandshake::hung_up(Verdict& verdict) noexcept {
   fall_back(verdict);
 }
 
-// A peer that knows only revision 1 closes the connection without an answer (RFC 6581 §6). One that
-// accepts offers of shared memory knows revision 2.
+// Tries revision 1, if that is allowed: a peer that knows only revision 1 closes the connection
+// without an answer (RFC 6581 §6). Not after an offer of shared memory: a peer that has a box for
+// offers knows revision 2.
 void TcpHandshake::fall_back(Verdict& verdict) noexcept {
   if (!may_fall_back_ || offer_ || config_.revision == 1)
     return fail(SetupFailure::kRefused, verdict);

@@ -67,9 +67,9 @@ TcpIncoming::~TcpIncoming() {
   reactor_.quiesce(*this);
 }
 
-// Watches the descriptor directly rather than through stream_, as HalfOpen does. A peer sends
-// nothing before our Reply, so only its FIN is awaited. If watching fails, the only consequence is
-// that the descriptor of a peer that has gone stays open for longer.
+// Watches the descriptor directly, not through stream_, as HalfOpen does. A peer sends nothing
+// before our Reply, so only its FIN is awaited. If watching fails, the only consequence is that the
+// descriptor stays open for longer after the peer has gone.
 void TcpIncoming::wait(std::unique_ptr<TcpStream> stream) noexcept {
   const ScopedLock guard(lock_);
   state_ = State::kWaiting;
@@ -123,7 +123,8 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
     const ScopedLock guard(lock_);
     if (state_ == State::kDecided) return failure(DAT_INVALID_PARAMETER);
   }
-  // An unconnected socket replaces the lost one, so that the QP reports the outcome as usual.
+  // The peer has gone. The QP gets an unconnected socket instead, so that it reports the failure as
+  // usual.
   Fd unconnected = Fd::made(::socket(endpoints_.remote.family(),
                                      SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!unconnected.valid()) return failure(DAT_INSUFFICIENT_RESOURCES);
@@ -132,7 +133,7 @@ Status TcpIncoming::accept(transport::Qp& qp, transport::PrivateData private_dat
   return end->attach(substitute, negotiated);
 }
 
-// If the Qp does not take the stream, `stream` keeps it.
+// Hands the stream to the Qp. If the Qp does not take it, it is in `stream` again.
 Status TcpIncoming::hand_over(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
                               const Negotiated& negotiated) {
   std::unique_ptr<ByteStream> taken;
@@ -168,11 +169,12 @@ void TcpIncoming::reject(transport::PrivateData private_data) noexcept {
 void TcpIncoming::answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept {
   std::array<std::byte, iwarp::kMpaMaxFrameSize> frame;
   const std::size_t size = iwarp::encode(reply, frame);
-  // An empty socket buffer accepts the whole frame; a peer that is gone needs no answer.
+  // The socket buffer is empty, so it accepts the whole frame. A peer that has gone needs no
+  // answer.
   stream.send(std::span<const std::byte>(frame).first(size));
 }
 
-// ---- an incomplete one -------------------------------------------------------------------------
+// ---- an incomplete request ---------------------------------------------------------------------
 
 HalfOpen::HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream) noexcept
     : listener_(listener),
@@ -183,8 +185,8 @@ HalfOpen::HalfOpen(TcpListener& listener, std::unique_ptr<TcpStream> stream) noe
       stream_(std::move(stream)),
       timeout_(reactor_, Call::to<&HalfOpen::on_timeout>(this)) {}
 
-// The descriptor is watched directly rather than through stream_, so that it can be unwatched while
-// the driving thread uses stream_.
+// The descriptor is watched directly, not through stream_, so that the destructor can end that
+// while the driving thread uses stream_.
 HalfOpen::~HalfOpen() {
   reactor_.unwatch(fd_, *this);
   reactor_.quiesce(*this);
@@ -237,11 +239,11 @@ std::unique_ptr<TcpIncoming> HalfOpen::make_request() noexcept {
 
 void HalfOpen::on_timeout() noexcept { drop("no complete MPA Request in time"); }
 
-// With a RST: the peer, whose Request may be on its way, would take an ordinary end of the stream
-// for an answer to it.
+// Resets the connection: the peer's Request may be on its way, and the peer would take an ordinary
+// end of the stream for an answer to it.
 void HalfOpen::drop(const char* why) noexcept {
-  if (stream_ == nullptr) return;  // a Request that arrived a moment ago has taken it
-  // While the process was stopped or busy, the Request may have arrived and not been read.
+  if (stream_ == nullptr) return;  // the Request is complete, and its TcpIncoming has the stream
+  // The Request may have arrived while the process was stopped or busy, and not been read.
   if (!collect()) return;
   UDAPL_TRACE(kNormal, "dropping %s: %s", to_text(remote_).c_str(), why);
   stream_->abort_on_close();

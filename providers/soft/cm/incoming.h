@@ -24,9 +24,10 @@ class ConnectionEnd;
 class TcpListener;
 struct Negotiated;
 
-// A peer whose MPA Request is complete and that waits for the consumer's decision. If the peer
-// disconnects meanwhile, its descriptor is closed; the consumer is notified only when it accepts.
-// Thread-safe if only one thread decides. Owned by the listener, then by a CR.
+// A connection whose MPA Request is complete and that waits for the consumer's decision. If the
+// peer disconnects meanwhile, the descriptor is closed; the consumer learns that only when it
+// accepts. Thread-safe, but only one thread may accept or reject. Owned by the listener, then by a
+// CR.
 class TcpIncoming final : public transport::IncomingConnection, private Handler {
  public:
   // `rings`: the rings that the peer has left for us, if any (shm/offer.h).
@@ -53,7 +54,8 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
 
   void on_ready(std::uint32_t events) noexcept override;
   [[nodiscard]] int depth(std::uint16_t word) const noexcept;
-  // Stops waiting. Returns null if the peer has gone, or the decision was already made.
+  // Stops waiting for the peer's end, and returns the stream. Returns null if the peer has gone, or
+  // if the decision was already made.
   [[nodiscard]] std::unique_ptr<TcpStream> take() noexcept UDAPL_EXCLUDES(lock_);
   void wait(std::unique_ptr<TcpStream> stream) noexcept UDAPL_EXCLUDES(lock_);
   Status hand_over(std::unique_ptr<TcpStream>& stream, ConnectionEnd& end,
@@ -61,8 +63,8 @@ class TcpIncoming final : public transport::IncomingConnection, private Handler 
   void answer(TcpStream& stream, const iwarp::MpaFrame& reply) noexcept;
 
   Reactor& reactor_;
-  const int fd_;            // of stream_, even after that has been handed over
-  const MpaReader reader_;  // holds the bytes of request_
+  const int fd_;            // of stream_, also after stream_ was handed over
+  const MpaReader reader_;  // contains the bytes of request_
   const iwarp::MpaFrame request_;
   const transport::Endpoints endpoints_;
   const bool crc_;
@@ -83,8 +85,8 @@ class HalfOpen final : private Handler {
   // Starts collecting. After an error, nothing has been started.
   Status start(Clock::duration limit) noexcept;
 
-  // Called by the driving thread: ends it, unless the Request turns out to be complete. In either
-  // case *this may have been destroyed.
+  // Called by the driving thread: ends the connection, unless the Request turns out to be complete.
+  // In either case *this may be destroyed.
   void drop(const char* why) noexcept;
 
   [[nodiscard]] const Network& network() const noexcept { return network_; }
@@ -95,14 +97,14 @@ class HalfOpen final : private Handler {
  private:
   void on_ready(std::uint32_t events) noexcept override;
   void on_timeout() noexcept;
-  // Reads. Returns whether the Request is still incomplete; otherwise *this may have been
-  // destroyed.
+  // Reads more of the Request. Returns whether it is still incomplete; otherwise *this may have
+  // been destroyed.
   [[nodiscard]] bool collect() noexcept;
   [[nodiscard]] std::unique_ptr<TcpIncoming> make_request() noexcept;
 
   TcpListener& listener_;
   Reactor& reactor_;
-  const int fd_;                           // of stream_, even after that has been handed over
+  const int fd_;                           // of stream_, also after stream_ was handed over
   const transport::SocketAddress remote_;  // likewise
   const Network network_;
   const Clock::time_point since_ = Clock::now();

@@ -24,10 +24,10 @@ namespace udapl::soft {
 namespace {
 
 constexpr int kBacklog = 1024;                   // in TCP; the kernel lowers it to its own limit
-constexpr int kAcceptsPerTurn = 32;              // then the other sockets get their turn
-constexpr std::size_t kDescriptorsPerOffer = 4;  // so unclaimed offers hold a quarter of them
-constexpr auto kRetryPause = std::chrono::milliseconds(100);    // for which accepting is paused
-constexpr auto kOffersKept = std::chrono::seconds(2);           // if their peers have gone
+constexpr int kAcceptsPerTurn = 32;              // afterwards other sockets are handled
+constexpr std::size_t kDescriptorsPerOffer = 4;  // unclaimed offers may hold a quarter of them
+constexpr auto kRetryPause = std::chrono::milliseconds(100);  // until accepting is tried again
+constexpr auto kOffersKept = std::chrono::seconds(2);  // until offers of gone peers are dropped
 constexpr auto kRequestGrace = std::chrono::milliseconds(250);  // for a peer to send its Request
 
 // Whether a connection waits to be accepted.
@@ -36,8 +36,9 @@ bool has_waiting(int listener) noexcept {
   return ::poll(&query, 1, 0) != 0;
 }
 
-// Whether accept() has failed with an error of the connection, which is gone now. Others concern
-// the next connections as well: descriptors and memory, and a security module or a sandbox.
+// Whether the error of accept() concerns a single connection, which has then been removed. Other
+// errors concern the next connections as well: lack of descriptors or memory, a security module, a
+// sandbox.
 bool concerns_one_connection(int error) noexcept {
   switch (error) {
     case ECONNABORTED:
@@ -74,7 +75,7 @@ TcpListener::~TcpListener() {
   }
   reactor_.unwatch(socket_.get(), *this);
   reactor_.quiesce(*this);
-  // A new child may still keep the socket open.
+  // A child that has just been forked may still keep the socket open.
   if (forks::descriptors_may_be_shared()) ::shutdown(socket_.get(), SHUT_RD);
   socket_.reset();
   while (true) {
@@ -133,7 +134,7 @@ void TcpListener::open_box() noexcept {
               to_text(address_).c_str(), ErrnoText(errno).c_str());
 }
 
-// Leaves the last descriptors of the process unused, so that strangers cannot take them.
+// Leaves the last descriptors of the process unused, so that unknown peers cannot take them.
 void TcpListener::on_ready(std::uint32_t) noexcept {
   const std::size_t free = unreserved_descriptors(socket_.get());
   if (free == 0) return on_refused(EMFILE);
@@ -167,8 +168,9 @@ bool TcpListener::accept_one() noexcept {
   return false;
 }
 
-// The box also takes in the offers that came before the wanted one. Of these, that of a peer that
-// was killed before its Request arrived is never claimed, and no other connect may come.
+// The box also takes in the offers that came before the wanted one. If the peer of one of these was
+// killed before its Request arrived, the offer is never claimed. A timer drops such offers, because
+// there may be no further connection whose offer would replace them.
 shm::Rings TcpListener::take_offer(std::span<const std::byte> token) noexcept {
   shm::Rings rings = offers_.take(token);
   if (offers_.holds_any() && !std::exchange(offers_watched_, true))
@@ -183,7 +185,7 @@ void TcpListener::on_offers_due() noexcept {
   if (offers_watched_ && !closing_) offers_due_.start_after(kOffersKept);
 }
 
-// Connections that do not become a HalfOpen are closed.
+// Makes a HalfOpen of an accepted connection. If that fails, the connection is closed.
 void TcpListener::begin(UnsharedFd socket, const transport::Endpoints& endpoints) noexcept {
   std::unique_ptr<TcpStream> stream(new (std::nothrow)
                                         TcpStream(reactor_, std::move(socket), endpoints));
@@ -203,9 +205,9 @@ void TcpListener::on_no_memory(const transport::Endpoints& endpoints) noexcept {
                       to_text(endpoints.remote).c_str());
 }
 
-// Makes room for one more connection. If the limit is reached, drops the oldest connection of the
-// network that has most. If even that one is too young, returns false; new connections then wait in
-// the TCP backlog.
+// Makes room for one more connection: if the limit is reached, drops the oldest connection of the
+// network that has most. Returns false if that connection is still too young; new connections then
+// wait in the TCP backlog.
 bool TcpListener::make_room() noexcept {
   HalfOpen* dropped = nullptr;
   {
@@ -218,7 +220,8 @@ bool TcpListener::make_room() noexcept {
       return false;
     }
   }
-  // This is the driving thread, so no callback of it is running; the destructor waits for this one.
+  // This is the driving thread, so no callback of `dropped` is running, and the destructor of this
+  // listener, in another thread, waits for the running callback.
   dropped->drop("its network has most connections without an MPA Request");
   return true;
 }
@@ -251,7 +254,8 @@ HalfOpen* TcpListener::oldest_of_largest_network() noexcept {
   return oldest;
 }
 
-// Pauses accepting. Otherwise the socket would stay readable and the driving thread would spin.
+// Called when the system refuses accept(). Pauses accepting, because the socket stays readable, and
+// the driving thread would spin.
 void TcpListener::on_refused(int error) noexcept {
   static constinit trace::RateLimit limit;
   const ScopedLock guard(lock_);

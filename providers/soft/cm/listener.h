@@ -19,18 +19,18 @@
 
 namespace udapl::soft {
 
-// A listening TCP socket and its connections whose MPA Request is not complete yet. Nothing that a
-// peer does before its Request is complete reaches the sink; the number and lifetime of such
-// connections are limited. Thread-safe. Owned by a service point. The destructor frees the port and
-// refuses every connection request that has not been delivered to the sink.
+// A listening TCP socket, and the accepted connections whose MPA Request is not complete yet. The
+// sink is not notified of a connection before its Request is complete; the number and the lifetime
+// of such connections are limited. Thread-safe. Owned by a service point. The destructor frees the
+// port and refuses every connection request that has not been delivered to the sink.
 class TcpListener final : public transport::Listener, private Handler {
  public:
   TcpListener(Reactor& reactor, const Settings& settings, AccessViolations& violations,
               transport::ListenSink& sink);
   ~TcpListener() override;
 
-  // Binds to `place` (its port is ignored) and listens; with conn_qual 0, on any free port. Errors
-  // of transport::Adapter::listen. Called once.
+  // Binds to `place` (its port is ignored) and listens; with conn_qual 0, on any free port. Fails
+  // with the errors of transport::Adapter::listen. Called once.
   Status start(transport::SocketAddress place, DAT_CONN_QUAL conn_qual) noexcept;
 
   [[nodiscard]] DAT_CONN_QUAL conn_qual() const noexcept override { return conn_qual_; }
@@ -42,8 +42,8 @@ class TcpListener final : public transport::Listener, private Handler {
   // token, see shm/offer.h.
   [[nodiscard]] shm::Rings take_offer(std::span<const std::byte> token) noexcept;
   [[nodiscard]] const Settings& settings() const noexcept { return settings_; }
-  // For HalfOpen, called by the driving thread when the handshake has ended, with a request or
-  // without one (null). Destroys `half_open`.
+  // For HalfOpen, called by the driving thread when the handshake has ended. `request`: the
+  // complete request; null: there is none. Destroys `half_open`.
   void ended(HalfOpen& half_open, RequestQueue::Request request) noexcept;
 
  private:
@@ -51,7 +51,8 @@ class TcpListener final : public transport::Listener, private Handler {
       HalfOpen, boost::intrusive::member_hook<HalfOpen, boost::intrusive::list_member_hook<>,
                                               &HalfOpen::hook>>;
 
-  // What a listener that has stopped accepting waits for.
+  // Why the listener does not accept at present. kPlace: there are too many half-open connections.
+  // kRefused: the system has refused accept().
   enum class Pause : std::uint8_t { kNone, kPlace, kRefused };
 
   bool bind_to(transport::SocketAddress& place) noexcept;
@@ -80,7 +81,7 @@ class TcpListener final : public transport::Listener, private Handler {
   Mutex lock_;
   HalfOpens half_open_ UDAPL_GUARDED_BY(lock_);
   Pause pause_ UDAPL_GUARDED_BY(lock_) = Pause::kNone;
-  bool refused_ UDAPL_GUARDED_BY(lock_) = false;  // by the system, and traced
+  bool refused_ UDAPL_GUARDED_BY(lock_) = false;  // the system refuses accept(), which was traced
   bool closing_ UDAPL_GUARDED_BY(lock_) = false;
   RequestQueue complete_;
   Timer retry_;

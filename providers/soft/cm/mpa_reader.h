@@ -10,8 +10,8 @@
 
 namespace udapl::soft {
 
-// Collects one MPA start-up frame from a socket, in however many pieces it arrives, and consumes no
-// byte behind it. Not thread-safe. A member of a handshake.
+// Collects one MPA start-up frame, which may arrive in any number of pieces, from a socket.
+// Consumes no byte behind the frame. Not thread-safe. A member of a handshake.
 class MpaReader {
  public:
   enum class Progress : std::uint8_t {
