@@ -196,8 +196,8 @@ class Link {
 
   // ---- incoming ---------------------------------------------------------------------------------
   // Reads once and delivers what is complete. Deducts what it has delivered from `work`, as
-  // iwarp::Receiver::feed does. If `inbound` is null, delivers nothing: keeps the first
-  // message, and returns kFirst once it is complete.
+  // iwarp::Receiver::feed does. If `inbound` is null, delivers nothing: keeps the first message,
+  // and returns kFirst once it is complete.
   virtual Received receive(iwarp::Inbound* inbound, std::size_t& work) noexcept = 0;
   // Fast path instead of look() and receive(): delivers short Sends and RDMA Writes that have
   // arrived completely.

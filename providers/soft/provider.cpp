@@ -15,8 +15,8 @@ constexpr udapl::dapl::ProviderKit kKit =
     udapl::dapl::make_provider_kit<udapl::soft::Qp, udapl::soft::Cq, udapl::soft::Srq>(
         &udapl::soft::Adapter::open);
 
-// Many programs exit right after the last disconnect, without dat_ia_close. So waits here until
-// what they have sent has arrived.
+// Waits, for a limited time, until what the process has sent has arrived: many programs exit right
+// after the last disconnect, without dat_ia_close.
 [[gnu::destructor]] void take_leave() {
   udapl::soft::await_lingering_at_exit(udapl::soft::kLingerAtClose);
 }
