@@ -223,8 +223,7 @@ void Connection::on_timer() noexcept {
                   static_cast<const void*>(&shared_.qp));
       return break_off(Event::kLostUndelivered,
                        {BreakReason::kTransportLost, "no progress while draining"});
-    case Timing::kHalfClosed:  // the peer's host has everything, but the peer does not close its
-                               // side
+    case Timing::kHalfClosed:  // the peer's host has everything, the peer has not closed
       catch_up();
       if (state_ != State::kHalfClosed) return;
       apply(Event::kPeerEnded);

@@ -62,7 +62,7 @@ Qp::~Qp() {
   shared_.memory.remove(*this);
 }
 
-// Afterwards no peer of an earlier connection accesses memory.
+// Waits until no peer of an earlier connection accesses memory.
 Status Qp::reset() {
   const Status status = connection_.reset();
   if (status.ok()) shared_.memory.wait_ended(shared_.id);

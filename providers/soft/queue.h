@@ -326,7 +326,7 @@ class Queue final : public iwarp::Inbound {
   QpShared& shared_;
   Reactor& reactor_;
   SendQueue requests_ UDAPL_GUARDED_BY(qp_locked);
-  ReceiveQueue receives_;  // not annotated: some of its functions need no lock
+  ReceiveQueue receives_;  // its functions tell whether they need the lock
   Responder responder_ UDAPL_GUARDED_BY(qp_locked);
 
   // May be changed by modify().
@@ -342,7 +342,7 @@ class Queue final : public iwarp::Inbound {
   std::uint8_t controls_ UDAPL_GUARDED_BY(qp_locked) = 0;  // a set of Control: not begun yet
   int responses_in_a_row_ UDAPL_GUARDED_BY(qp_locked) = 0;
   bool blocked_ UDAPL_GUARDED_BY(qp_locked) = false;     // waits until the link has room
-  bool puts_off_ UDAPL_GUARDED_BY(qp_locked) = false;    // ... to begin a large Send
+  bool puts_off_ UDAPL_GUARDED_BY(qp_locked) = false;    // for loans, to begin a Send
   std::uint32_t burst_ UDAPL_GUARDED_BY(qp_locked) = 0;  // posts since the last turn; may wrap
   std::uint32_t turns_ UDAPL_GUARDED_BY(qp_locked) = 0;  // Reactor::turns() at the last post
   bool long_bursts_ UDAPL_GUARDED_BY(qp_locked) = false;

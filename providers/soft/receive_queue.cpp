@@ -98,9 +98,9 @@ void ReceiveQueue::offer_receives() noexcept {
     offer(static_cast<std::uint32_t>(offered_ - messages_));
 }
 
-// Whether no earlier receive has memory in common with `ours`, a segment of the receive that is
-// `ahead` of the next one. Otherwise an earlier message, placed later, could overwrite the bytes
-// there.
+// `ours`: a segment of a receive with `ahead` receives before it. Returns whether none of these has
+// memory in common with the segment. Otherwise an earlier message could overwrite what the peer has
+// placed there.
 bool ReceiveQueue::is_apart(const Segment& ours, std::uint32_t ahead) noexcept {
   const std::uint64_t head = receives_.head();
   for (std::uint64_t position = head; position != head + ahead; ++position) {

@@ -265,7 +265,7 @@ class SendQueue {
   std::uint64_t released_end_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t awaited_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint64_t confirmed_ UDAPL_GUARDED_BY(qp_locked) = 0;
-  std::uint64_t waited_in_vain_ UDAPL_GUARDED_BY(qp_locked) = kNeverInVain;  // placed_ then
+  std::uint64_t waited_in_vain_ UDAPL_GUARDED_BY(qp_locked) = kNeverInVain;  // placed_ at that time
   std::uint64_t unanswered_ UDAPL_GUARDED_BY(qp_locked) = 0;  // all requests before are answered
   std::uint32_t reads_in_flight_ UDAPL_GUARDED_BY(qp_locked) = 0;
   std::uint32_t ord_ UDAPL_GUARDED_BY(qp_locked) = 0;

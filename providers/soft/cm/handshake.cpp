@@ -75,8 +75,7 @@ SetupFailure TcpHandshake::meaning(int error) noexcept {
     case EPIPE:
     case EPROTO:
       return SetupFailure::kRefused;
-    default:  // ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL (from a loopback address)
-              // ...
+    default:  // ETIMEDOUT, EHOSTUNREACH and others; EINVAL from a loopback address
       return SetupFailure::kUnreachable;
   }
 }

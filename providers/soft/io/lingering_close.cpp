@@ -244,7 +244,7 @@ void close_gently(std::unique_ptr<TcpStream> stream, LingerKind kind, Clock::dur
   stream->unwatch();
   std::unique_ptr<LingeringClose> closing(
       new (std::nothrow) LingeringClose(std::move(stream), kind, limit, std::move(rest)));
-  if (closing != nullptr) LingeringClose::launch(std::move(closing));  // else closed at once
+  if (closing != nullptr) LingeringClose::launch(std::move(closing));  // otherwise closed at once
 }
 
 void await_lingering(const Reactor& reactor, Clock::duration limit) noexcept {

@@ -75,7 +75,7 @@ class Lender {
   }
   // Whether any memory is lent.
   [[nodiscard]] bool any() const noexcept { return lent_ != ours_; }
-  // Where the oldest loan begins in the stream. REQUIRES: any().
+  // The position in the stream at which the oldest loan begins. REQUIRES: any().
   [[nodiscard]] std::uint64_t oldest() const noexcept { return loan(ours_).from; }
 
   // Whether collect() has something to do. If the peer has returned nothing for kPatientLooks

@@ -261,8 +261,8 @@ Rings OfferBox::take(std::span<const std::byte> token) noexcept {
   return {};
 }
 
-// Whether one more offer may be held. A stranger that fills one box does not take the kMin places
-// of other boxes.
+// Whether one more offer may be held. A hostile process that fills one box does not take the kMin
+// places of other boxes.
 bool OfferBox::has_room() const noexcept {
   return pending_.size() < kMin ||
          (pending_.size() < kMin + kMax && held_.load(std::memory_order_relaxed) < share_);

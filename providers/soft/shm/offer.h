@@ -30,7 +30,7 @@ using Token = std::array<std::byte, kTokenSize>;
 // Whether these bytes can be a token.
 [[nodiscard]] bool looks_like_token(std::span<const std::byte> bytes) noexcept;
 
-// What the connecting side keeps.
+// An offer, as the connecting side keeps it.
 struct Offer {
   Rings rings;
   Token token;
@@ -74,7 +74,8 @@ class OfferBox {
     bool arrived = false;
     Token token;
   };
-  // The maximum number of offers that one take() looks at: a stranger may leave offers without end.
+  // The maximum number of offers that one take() looks at: a hostile process may leave offers
+  // without end.
   static constexpr int kMaxLooks = 2 * kMax;
 
   static bool look_at(PendingOffer& offer) noexcept;

@@ -14,8 +14,8 @@
 #include <sys/uio.h>
 
 // Access to the memory of a peer on this host by process_vm_readv and process_vm_writev: RDMA Reads
-// and Writes without any thread of the peer. Whether the kernel permits it is tried once, at first
-// use.
+// and Writes without any thread of the peer. Tries once, at first use, whether the kernel permits
+// this.
 namespace udapl::soft::shm {
 
 // What one side publishes about itself in the shared pages.

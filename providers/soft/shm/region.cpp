@@ -40,7 +40,8 @@ bool within_file_limit(std::size_t size) noexcept {
 
 std::atomic<std::size_t> mapped_size{0};  // of all regions of the process
 
-// Where the address space is limited (ulimit -v, or 32 bits), most of it is left to the program.
+// Returns false if all regions together would take more than a quarter of a limited address space
+// (ulimit -v, or 32 bits): the rest is left to the program.
 bool take_address_space(std::size_t size) noexcept {
   constexpr rlim_t kShare = 4;
   rlimit limit{};
