@@ -251,37 +251,22 @@ void ReceiveQueue::send_done(const iwarp::SendDone& done) noexcept {
   complete(buffer_, completion, done.solicited);
 }
 
-// Handles only the most frequent receives: of one segment, in memory whose pin is kept.
+// Handles only the most frequent receive: of this queue, with one segment in memory whose pin is
+// kept.
 bool ReceiveQueue::take_whole_send(std::span<const std::byte> payload, bool solicited) noexcept {
   if (receives_.empty()) [[unlikely]]  // always with an SRQ
-    return srq_ != nullptr && take_whole_send_of_srq(payload, solicited);
+    return false;
   const Receive& receive = receives_.at(receives_.head());
   const Segment& segment = *receives_.segments(receives_.head());
   if (receive.segment_count != 1 || payload.size() > segment.length || receive.pd != shared_.pd ||
       segment.ref != kept_.kept()) [[unlikely]]
     return false;
-  put_whole_send(receive, segment.address, payload, solicited);
-  return true;
-}
-
-bool ReceiveQueue::take_whole_send_of_srq(std::span<const std::byte> payload,
-                                          bool solicited) noexcept {
-  if (watched() || kept_.kept() == MrRef()) return false;
-  std::byte* const memory = srq_->take_whole(buffer_, payload.size(), kept_.kept());
-  if (memory == nullptr) return false;
-  put_whole_send(buffer_, memory, payload, solicited);
-  return true;
-}
-
-[[gnu::always_inline]] inline void ReceiveQueue::put_whole_send(const Receive& receive,
-                                                                std::byte* memory,
-                                                                std::span<const std::byte> payload,
-                                                                bool solicited) noexcept {
-  place_bytes(memory, payload);
+  place_bytes(segment.address, payload);
   transport::Completion completion{};
   completion.operation = DAT_DTO_RECEIVE;
   completion.length = static_cast<std::uint32_t>(payload.size());
   complete(receive, completion, solicited);
+  return true;
 }
 
 Verdict ReceiveQueue::immediate(const iwarp::ImmediateBytes& data, bool solicited) noexcept {

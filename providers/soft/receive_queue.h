@@ -116,10 +116,6 @@ class ReceiveQueue {
   [[nodiscard]] iwarp::Verdict prepare(const iwarp::SendSegment& segment,
                                        std::size_t length) noexcept UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] iwarp::Verdict check_placed(bool placed) noexcept UDAPL_REQUIRES(qp_locked);
-  [[nodiscard]] bool take_whole_send_of_srq(std::span<const std::byte> payload,
-                                            bool solicited) noexcept UDAPL_REQUIRES(qp_locked);
-  void put_whole_send(const Receive& receive, std::byte* memory, std::span<const std::byte> payload,
-                      bool solicited) noexcept UDAPL_REQUIRES(qp_locked);
   void complete(const Receive& receive, transport::Completion completion, bool solicited) noexcept
       UDAPL_REQUIRES(qp_locked);
   [[nodiscard]] bool holds_more_than(int mark) noexcept UDAPL_REQUIRES(qp_locked);

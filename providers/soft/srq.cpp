@@ -59,22 +59,6 @@ bool Srq::take(Receive& out, Segment* segments, Waiter& waiter) noexcept {
   return true;
 }
 
-std::byte* Srq::take_whole(Receive& out, std::size_t length, MrRef registration) noexcept {
-  const ScopedLock lock(lock_);
-  if (promised_ != 0 || buffers_.empty()) [[unlikely]]
-    return nullptr;
-  const Receive& oldest = buffers_.at(buffers_.head());
-  const Segment& segment = *buffers_.segments(buffers_.head());
-  if (oldest.segment_count != 1 || length > segment.length || segment.ref != registration)
-      [[unlikely]]
-    return nullptr;
-  out = oldest;
-  std::byte* const memory = segment.address;
-  buffers_.pop();
-  check_low_watermark();
-  return memory;
-}
-
 void Srq::stop_waiting(Waiter& waiter) noexcept {
   const ScopedLock lock(lock_);
   if (waiter.hook_.is_linked()) wait_queue_.erase(wait_queue_.iterator_to(waiter));

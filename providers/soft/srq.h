@@ -11,8 +11,6 @@
 
 #include <boost/intrusive/list.hpp>
 
-#include <cstddef>
-
 namespace udapl::soft {
 
 // Receive buffers that QPs share. When a message begins, its QP takes the description of a buffer
@@ -52,10 +50,6 @@ class Srq final : public transport::Srq {
   // Takes the oldest buffer; `segments` must have room for max_segments(). If there is no buffer,
   // or all are promised to other QPs, queues `waiter` and returns false.
   [[nodiscard]] bool take(Receive& out, Segment* segments, Waiter& waiter) noexcept
-      UDAPL_EXCLUDES(lock_);
-  // Fast path of take(): takes the oldest buffer if it is `length` bytes or more of memory of
-  // `registration` in one piece, and no QP waits. Returns its memory, otherwise null.
-  [[nodiscard]] std::byte* take_whole(Receive& out, std::size_t length, MrRef registration) noexcept
       UDAPL_EXCLUDES(lock_);
   // Removes `waiter` from the queue. A buffer that was promised to it is promised to the next
   // waiter.

@@ -137,7 +137,7 @@ BOOST_FIXTURE_TEST_CASE(they_do_not_pass_what_was_posted_before_them, Fixture) {
 }
 BOOST_FIXTURE_TEST_CASE(their_order_with_an_srq, WithSrq) { send_among_others(*this); }
 
-// What the fast path leaves to the slow one, and what comes behind that.
+// Receives in one segment and in two, of one registration and of another, one after the other.
 BOOST_FIXTURE_TEST_CASE(receives_of_an_srq_of_all_kinds, WithSrq) {
   constexpr std::size_t kLength = 100;
   std::vector<std::byte> other(kRoom);

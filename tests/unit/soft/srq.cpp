@@ -29,11 +29,6 @@ struct Fixture {
     const auto segment = local(*mr, bytes.data(), length);
     return srq.post_recv(id, &segment, 1);
   }
-  MrRef registration() {  // of `bytes`
-    CHECK_OK(post(0));
-    BOOST_REQUIRE(take());
-    return segments[0].ref;
-  }
   void drain() {
     for (int i = 0; i < 20; ++i) {
       side.reactor->progress();
@@ -120,39 +115,6 @@ BOOST_AUTO_TEST_CASE(qp_without_a_buffer_is_queued) {
   BOOST_REQUIRE(srq.take(taken, segments, other.waiter));  // one of the two is not promised
   BOOST_REQUIRE(take());
   BOOST_TEST(srq.available() == 0);
-}
-
-BOOST_AUTO_TEST_CASE(whole_buffers_are_taken_in_one_step) {
-  const MrRef ref = registration();
-  BOOST_TEST((srq.take_whole(taken, 1, ref) == nullptr));  // none
-  CHECK_OK(post(1));
-  CHECK_OK(post(2));
-  BOOST_TEST((srq.take_whole(taken, 11, ref) == nullptr));
-  BOOST_TEST((srq.take_whole(taken, 10, MrRef()) == nullptr));
-  BOOST_TEST((srq.take_whole(taken, 10, ref) == bytes.data()));
-  BOOST_TEST(taken.id == 1U);
-  BOOST_TEST(srq.available() == 1);
-  BOOST_REQUIRE(take());
-  BOOST_TEST(taken.id == 2U);
-  const DAT_LMR_TRIPLET list[] = {local(*mr, bytes.data(), 10), local(*mr, bytes.data() + 50, 20)};
-  CHECK_OK(srq.post_recv(3, list, 2));
-  BOOST_TEST((srq.take_whole(taken, 1, ref) == nullptr));
-  BOOST_TEST(srq.set_low_watermark(1).ok());
-  BOOST_REQUIRE(take());
-  BOOST_TEST(eventually([&] { return sink.low == 1; }, {&side}));
-  CHECK_OK(post(4));
-  BOOST_TEST(srq.set_low_watermark(1).ok());
-  BOOST_TEST((srq.take_whole(taken, 0, ref) == bytes.data()));
-  BOOST_TEST(eventually([&] { return sink.low == 2; }, {&side}));
-}
-
-BOOST_AUTO_TEST_CASE(promised_buffers_are_not_taken_in_one_step) {
-  const MrRef ref = registration();
-  BOOST_TEST(!take());
-  CHECK_OK(post(1));
-  BOOST_TEST((srq.take_whole(taken, 1, ref) == nullptr));
-  BOOST_REQUIRE(take());
-  BOOST_TEST(taken.id == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(resize_keeps_what_is_posted) {
