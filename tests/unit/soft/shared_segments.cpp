@@ -61,16 +61,7 @@ BOOST_AUTO_TEST_CASE(both_sides_place_the_payload) {
       const std::size_t length = round % 2 == 0 ? kLarge : kMinSharedInSeries + 4 * round + 1;
       pair.send_before = {1 + 100 * round};
       pair.receive_before = round % 4 == 3 ? Lengths{} : Lengths{1 + 99 * round};
-      std::ranges::copy(pattern(kLarge, round), pair.near.begin());
-      std::ranges::fill(pair.far, std::byte{0});
-      pair.receive(5);
-      {
-        const Driven b_is_driven(pair.b, pair.a);
-        pair.send(5, length);
-        pair.await_sent(1);
-      }
-      BOOST_TEST(pair.next(*pair.b.recv_cq).length == length);
-      BOOST_TEST(std::equal(pair.near.begin(), pair.near.begin() + length, pair.far.begin()));
+      pair.pass_driven(round, length);
     }
     pair.shared = writes != before;
   });

@@ -108,6 +108,19 @@ struct Fixture : Pair {
     }
     then();
   }
+  // A message with other bytes in each round, while both sides poll.
+  void pass_driven(unsigned round, std::size_t length) {
+    std::ranges::copy(pattern(kLarge, round), near.begin());
+    std::ranges::fill(far, std::byte{0});
+    receive(5);
+    {
+      const Driven b_is_driven(b, a);
+      send(5, length);
+      await_sent(1);
+    }
+    BOOST_TEST(next(*b.recv_cq).length == length);
+    BOOST_TEST(std::memcmp(near.data(), far.data(), length) == 0);
+  }
   void expect(DAT_DTO_COMPLETION_STATUS received) {
     BOOST_TEST(next(*b.recv_cq).status == received);
   }
